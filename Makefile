@@ -1,0 +1,32 @@
+# Every target sets up what it needs: a virtual environment in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: bench clean demo docs lint test
+
+demo: .venv/.ready
+	$(BIN)/rightreasons demo --out demo
+
+test: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+lint: .venv/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/.ready
+	$(BIN)/python benchmarks/step_time.py --out benchmarks/results/step_time.json
+
+docs: .venv/.ready
+	$(BIN)/mkdocs build --strict --quiet
+
+clean:
+	rm -rf .venv build dist site demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(INSTALL) hatchling
+	$(INSTALL) --no-build-isolation --editable ".[dev]"
+	touch $@

@@ -1,0 +1,45 @@
+"""Make classifiers right for the right reasons.
+
+>>> import rightreasons as rr
+>>> data = rr.datasets.decoy_digits(seed=0)
+>>> model = rr.models.create("mlp", classes=10, channels=1, size=14, hidden=(32,))
+>>> fitted = rr.fit(model, rr.recipes.r3(weight=10.0), data.train, epochs=1)
+>>> sorted(rr.evaluate(model, data.test, [rr.metrics.GroupAccuracy()]))[:1]
+['group_accuracy/average']
+"""
+
+from rightreasons import datasets as datasets
+from rightreasons import errors as errors
+from rightreasons import metrics as metrics
+from rightreasons import models as models
+from rightreasons import objectives as objectives
+from rightreasons.evaluation import evaluate as evaluate
+from rightreasons.objectives import Loss as Loss
+from rightreasons.objectives import Objective as Objective
+from rightreasons.objectives import Term as Term
+from rightreasons.objectives import recipes as recipes
+from rightreasons.probe import Probe as Probe
+from rightreasons.target import Target as Target
+from rightreasons.train import Fit as Fit
+from rightreasons.train import fit as fit
+from rightreasons.types import Batch as Batch
+from rightreasons.types import Interval as Interval
+
+__all__ = [
+    "Batch",
+    "Fit",
+    "Interval",
+    "Loss",
+    "Objective",
+    "Probe",
+    "Target",
+    "Term",
+    "datasets",
+    "errors",
+    "evaluate",
+    "fit",
+    "metrics",
+    "models",
+    "objectives",
+    "recipes",
+]

@@ -1,0 +1,112 @@
+"""What can go wrong, and when.
+
+::
+
+    RightReasonsError
+    ├─ InvalidBatchError         a batch whose parts do not fit together         (ValueError)
+    ├─ UnknownNameError          a recipe, metric, model or data set nobody has  (ValueError)
+    ├─ InvalidSettingError       a setting out of its range or of another type   (ValueError)
+    ├─ DatasetNotFoundError      files that are not where they should be         (FileNotFoundError)
+    ├─ DatasetCorruptError       files that are there and cannot be read         (ValueError)
+    ├─ MissingExtraError         an optional dependency that is not installed    (ImportError)
+    ├─ DoubleBackwardError       a model that cannot be differentiated twice     (RuntimeError)
+    ├─ NonFiniteLossError        a loss or gradient that became NaN or infinite  (ArithmeticError)
+    ├─ CheckpointMismatchError   a checkpoint of another model or another run    (ValueError)
+    ├─ OutputError               a folder that cannot be written                 (OSError)
+    └─ RunNotFoundError          a folder that holds no finished run             (FileNotFoundError)
+
+Every message says what was expected, what came and, where there is one, the remedy. The second
+parent, in brackets, lets callers who do not know this tree catch what they would expect.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "CheckpointMismatchError",
+    "DatasetCorruptError",
+    "DatasetNotFoundError",
+    "DoubleBackwardError",
+    "InvalidBatchError",
+    "InvalidSettingError",
+    "MissingExtraError",
+    "NonFiniteLossError",
+    "OutputError",
+    "RightReasonsError",
+    "RunNotFoundError",
+    "UnknownNameError",
+]
+
+
+class RightReasonsError(Exception):
+    """Everything this library raises on purpose."""
+
+
+class InvalidBatchError(RightReasonsError, ValueError):
+    """The parts of a batch do not fit together or hold impossible values."""
+
+
+class InvalidSettingError(RightReasonsError, ValueError):
+    """A setting is out of its range, of another type, or unknown."""
+
+
+class DatasetNotFoundError(RightReasonsError, FileNotFoundError):
+    """The files of a data set are not where they should be."""
+
+
+class DatasetCorruptError(RightReasonsError, ValueError):
+    """The files of a data set are there and cannot be read or contradict each other."""
+
+
+class DoubleBackwardError(RightReasonsError, RuntimeError):
+    """The model cannot be differentiated twice, which a gradient penalty needs."""
+
+
+class NonFiniteLossError(RightReasonsError, ArithmeticError):
+    """A loss term, or its gradient, became NaN or infinite during training."""
+
+
+class CheckpointMismatchError(RightReasonsError, ValueError):
+    """A checkpoint belongs to another model or to a run with other settings."""
+
+
+class OutputError(RightReasonsError, OSError):
+    """A folder or file cannot be written."""
+
+
+class RunNotFoundError(RightReasonsError, FileNotFoundError):
+    """A folder does not hold a finished run."""
+
+
+class MissingExtraError(RightReasonsError, ImportError):
+    """An optional dependency is not installed; the message says what to run.
+
+    Args:
+        purpose: What needs it, as the start of a sentence.
+        extra: The extra of ``rightreasons`` that brings it.
+    """
+
+    def __init__(self, purpose: str, extra: str) -> None:
+        super().__init__(f'{purpose} needs an extra: run `pip install "rightreasons[{extra}]"`.')
+        self.extra = extra
+
+
+class UnknownNameError(RightReasonsError, ValueError):
+    """A name nobody registered; the message offers the nearest ones.
+
+    Args:
+        kind: What was looked for, such as ``"recipe"``.
+        name: The name that was not found.
+        known: All names there are.
+
+    Example:
+        >>> print(UnknownNameError("recipe", "r33", ["erm", "r3"]))
+        Expected a recipe, but got 'r33'. Did you mean 'r3'? Known: erm, r3.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(name.replace("-", "_"), names, n=3, cutoff=0.5)
+        hint = f" Did you mean {' or '.join(repr(match) for match in near)}?" if near else ""
+        super().__init__(f"Expected a {kind}, but got {name!r}.{hint} Known: {', '.join(names)}.")
+        self.nearest = near

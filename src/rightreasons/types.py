@@ -1,0 +1,202 @@
+"""The vocabulary: a batch of samples, and an interval of tensors.
+
+**One polarity.** ``mask`` is 1 where the model must *not* look, in [0, 1]; zeros say nothing.
+No flag anywhere in the library inverts it; whoever imports foreign masks states their polarity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rightreasons.errors import InvalidBatchError
+
+__all__ = ["Batch", "Interval"]
+
+
+class Interval(NamedTuple):
+    """All tensors between ``lower`` and ``upper``, element by element."""
+
+    lower: Tensor
+    upper: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Samples, their labels and what somebody said about them.
+
+    Everything is checked when a batch is made; slices, moves and collations of a checked batch
+    are trusted and cost nothing.
+
+    Args:
+        x: Inputs ``(N, *S)``: floating point, or integer token ids.
+        y: Labels ``(N,)``, integers from 0.
+        mask: ``(N, *M)`` in [0, 1], where ``M`` broadcasts to ``S``: 1 where the model must not
+            look. An image mask ``(N, 1, H, W)`` serves all channels.
+        annotated: ``(N,)`` booleans: did anyone look at this sample? Tells a mask of zeros
+            ("nothing to avoid") from a missing one. True everywhere if there are masks and
+            nothing is said.
+        group: ``(N,)`` integers from 0; -1 is unknown.
+        index: ``(N,)`` integers: the place of each sample in its data set.
+
+    Example:
+        >>> batch = Batch(x=torch.zeros(2, 1, 4, 4), y=torch.tensor([0, 1]))
+        >>> len(batch), batch.mask is None
+        (2, True)
+        >>> batch[:1].y
+        tensor([0])
+    """
+
+    x: Tensor
+    y: Tensor
+    mask: Tensor | None = None
+    annotated: Tensor | None = None
+    group: Tensor | None = None
+    index: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        _check_inputs(self.x)
+        size = self.x.shape[0]
+        for name, kind in (
+            ("y", "integers"),
+            ("annotated", "booleans"),
+            ("group", "integers"),
+            ("index", "integers"),
+        ):
+            value = getattr(self, name)
+            if value is not None or name == "y":
+                object.__setattr__(self, name, _checked_column(name, kind, value, size))
+        if bool((self.y < 0).any()):
+            raise InvalidBatchError(
+                f"Expected `y` to hold classes from 0, but got {int(self.y.min())}."
+            )
+        if self.mask is not None:
+            object.__setattr__(self, "mask", _checked_mask(self.mask, self.x))
+            if self.annotated is None:
+                everyone = torch.ones(size, dtype=torch.bool, device=self.x.device)
+                object.__setattr__(self, "annotated", everyone)
+
+    @classmethod
+    def trusted(cls, **parts: Tensor | None) -> Batch:
+        """Make a batch of parts that were checked before, without looking at them again."""
+        batch = object.__new__(cls)
+        for field in fields(cls):
+            object.__setattr__(batch, field.name, parts.get(field.name))
+        return batch
+
+    @classmethod
+    def collate(cls, batches: Sequence[Batch]) -> Batch:
+        """Concatenate batches; a part that only some of them have is an error."""
+        if not batches:
+            raise InvalidBatchError("Expected at least one batch to collate, but got none.")
+        parts: dict[str, Tensor | None] = {}
+        for field in fields(cls):
+            values = [getattr(batch, field.name) for batch in batches]
+            missing = sum(value is None for value in values)
+            if 0 < missing < len(values):
+                raise InvalidBatchError(
+                    f"Expected all batches to have `{field.name}` or none of them, but "
+                    f"{missing} of {len(values)} have none."
+                )
+            parts[field.name] = None if missing else torch.cat(values)
+        return cls.trusted(**parts)
+
+    def to(self, *args: Any, **kwargs: Any) -> Batch:
+        """Move the batch, as `Tensor.to`; a dtype changes ``x`` and ``mask`` only."""
+        parts: dict[str, Tensor | None] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and value.is_floating_point():
+                value = value.to(*args, **kwargs)
+            elif value is not None:
+                value = value.to(torch.empty(0).to(*args, **kwargs).device)
+            parts[field.name] = value
+        return Batch.trusted(**parts)
+
+    def __getitem__(self, rows: slice | Tensor) -> Batch:
+        """Some of the samples: a slice, indices or a boolean tensor; never a single index."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Batch.trusted(
+            **{name: None if part is None else part[rows] for name, part in parts.items()}
+        )
+
+    def __len__(self) -> int:
+        return int(self.x.shape[0])
+
+    def repeat(self, times: int) -> Batch:
+        """Stack ``times`` copies along the batch dimension, copy after copy."""
+        return Batch.collate([self] * times)
+
+    def replace(self, **parts: Tensor | None) -> Batch:
+        """Give the same batch with some parts exchanged; they are checked."""
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Batch(**{**kept, **parts})
+
+
+def _check_inputs(x: Tensor) -> None:
+    if not isinstance(x, Tensor):
+        raise InvalidBatchError(
+            f"Expected `x` to be a tensor, but got {type(x).__name__}. Use torch.as_tensor(x)."
+        )
+    if x.ndim < 2:
+        raise InvalidBatchError(
+            f"Expected `x` of shape (N, *S) with at least one feature axis, but got "
+            f"{tuple(x.shape)}. Use x.unsqueeze(0) for a single sample."
+        )
+    if x.dtype == torch.uint8:
+        raise InvalidBatchError(
+            "Expected `x` to be floating point (or integer token ids), but got 8-bit pixels. "
+            "Use x.float() / 255."
+        )
+    if x.is_floating_point() and not bool(torch.isfinite(x).all()):
+        bad = (~torch.isfinite(x)).flatten(1).any(dim=1).nonzero().flatten()
+        raise InvalidBatchError(
+            f"Expected finite `x`, but got NaN or infinity in {len(bad)} of {len(x)} samples, "
+            f"first in sample {int(bad[0])}. Remove them, or use torch.nan_to_num(x)."
+        )
+
+
+def _checked_column(name: str, kind: str, value: object, size: int) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise InvalidBatchError(
+            f"Expected `{name}` to be a tensor, but got {type(value).__name__}. "
+            f"Use torch.as_tensor({name})."
+        )
+    if value.shape != (size,):
+        raise InvalidBatchError(
+            f"Expected `{name}` of shape ({size},), one for each sample of `x`, but got "
+            f"{tuple(value.shape)}."
+        )
+    if value.is_floating_point() or value.is_complex():
+        raise InvalidBatchError(f"Expected `{name}` to hold {kind}, but got {value.dtype}.")
+    return value.bool() if kind == "booleans" else value.long()
+
+
+def _checked_mask(mask: object, x: Tensor) -> Tensor:
+    if not isinstance(mask, Tensor):
+        raise InvalidBatchError(
+            f"Expected `mask` to be a tensor, but got {type(mask).__name__}. "
+            "Use torch.as_tensor(mask)."
+        )
+    fits = mask.ndim == x.ndim and mask.shape[0] == x.shape[0]
+    if not fits or any(m not in (1, s) for m, s in zip(mask.shape[1:], x.shape[1:], strict=True)):
+        without_channels = mask.shape == x.shape[:1] + x.shape[2:]
+        remedy = (
+            " Use mask.unsqueeze(1) for one mask over all channels." if without_channels else ""
+        )
+        raise InvalidBatchError(
+            f"Expected `mask` to have one entry a sample and to broadcast to `x`, "
+            f"{tuple(x.shape)}, but got shape {tuple(mask.shape)}.{remedy}"
+        )
+    mask = mask.to(x.dtype if x.is_floating_point() else torch.get_default_dtype())
+    low, high = (float(value) for value in torch.aminmax(mask)) if mask.numel() else (0.0, 0.0)
+    if not (low >= 0 and high <= 1):  # also false for NaN
+        raise InvalidBatchError(
+            f"Expected `mask` in [0, 1], 1 where the model must not look, but got values from "
+            f"{low:g} to {high:g}. Masks stored as 0 and 255 need mask / 255."
+        )
+    return mask

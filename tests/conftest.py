@@ -1,0 +1,61 @@
+"""What tests share: a fixed seed, small nets and small batches in double precision."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import rightreasons as rr
+
+DATA_DIR = Path(os.environ.get("RIGHTREASONS_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed():
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def mnist_dir() -> Path:
+    if not (DATA_DIR / "mnist.npz").exists():
+        pytest.skip(f"no mnist.npz in {DATA_DIR}: set RIGHTREASONS_DATA to a folder that has it")
+    return DATA_DIR
+
+
+def tiny_mlp() -> nn.Module:
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(32, 7), nn.Tanh(), nn.Linear(7, 5), nn.ReLU(), nn.Linear(5, 3)
+    ).double()
+
+
+def tiny_cnn() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.Softplus(),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16, 3),
+    ).double()
+
+
+NETS = {"mlp": tiny_mlp, "cnn": tiny_cnn}
+
+
+@pytest.fixture(params=NETS)
+def tiny_net(request) -> nn.Module:
+    """A net for inputs (N, 2, 4, 4) and three classes, in train mode."""
+    return NETS[request.param]()
+
+
+@pytest.fixture
+def tiny_batch() -> rr.Batch:
+    """Six samples, masks of half the pixels over both channels, three groups."""
+    return rr.Batch(
+        x=torch.rand(6, 2, 4, 4, dtype=torch.float64),
+        y=torch.tensor([0, 1, 2, 0, 1, 2]),
+        mask=(torch.rand(6, 1, 4, 4, dtype=torch.float64) < 0.5).double(),
+        group=torch.tensor([0, 0, 1, 1, 2, 2]),
+    )
