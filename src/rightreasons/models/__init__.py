@@ -1,0 +1,37 @@
+"""Models: the papers' small nets, residual nets and VGG, each by its function or by name."""
+
+from rightreasons.models.derma_net import derma_net as derma_net
+from rightreasons.models.isic_net import isic_net as isic_net
+from rightreasons.models.lenet import lenet as lenet
+from rightreasons.models.mlp import mlp as mlp
+from rightreasons.models.mlp import mlp2 as mlp2
+from rightreasons.models.plant_net import plant_net as plant_net
+from rightreasons.models.registry import create as create
+from rightreasons.models.registry import describe as describe
+from rightreasons.models.registry import names as names
+from rightreasons.models.resnet import resnet18 as resnet18
+from rightreasons.models.resnet import resnet34 as resnet34
+from rightreasons.models.resnet import resnet50 as resnet50
+from rightreasons.models.small_cnn import small_cnn as small_cnn
+from rightreasons.models.vgg import vgg11 as vgg11
+from rightreasons.models.weights import LoadedWeights as LoadedWeights
+from rightreasons.models.weights import load_weights as load_weights
+
+__all__ = [
+    "LoadedWeights",
+    "create",
+    "derma_net",
+    "describe",
+    "isic_net",
+    "lenet",
+    "load_weights",
+    "mlp",
+    "mlp2",
+    "names",
+    "plant_net",
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "small_cnn",
+    "vgg11",
+]

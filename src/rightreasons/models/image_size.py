@@ -1,0 +1,92 @@
+"""How large an image is, and what a net's convolutions and poolings leave of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from torch import nn
+
+from rightreasons.errors import InvalidSettingError
+from rightreasons.models.setting import check_count
+
+__all__ = ["Size", "check_size", "remaining_size"]
+
+Size = int | Sequence[int]
+
+_LARGEST_SEARCHED = 4096
+
+
+def check_size(size: Size, *, model: str = "a model", at_least: int = 1) -> tuple[int, int]:
+    """Height and width, from one number for square images or from both.
+
+    Args:
+        size: One side of a square image, or ``(H, W)``.
+        model: Who asks, for the message.
+        at_least: The smallest side that makes sense for it.
+
+    Example:
+        >>> check_size(28), check_size([28, 56])
+        ((28, 28), (28, 56))
+    """
+    sides = list(size) if isinstance(size, Sequence) and not isinstance(size, str) else [size] * 2
+    if len(sides) != 2:
+        raise InvalidSettingError(
+            f"Expected `size` to be one number of pixels or (H, W), but got {size!r}."
+        )
+    height, width = (check_count("size", side) for side in sides)
+    if min(height, width) < at_least:
+        raise _too_small(model, (height, width), at_least)
+    return height, width
+
+
+def remaining_size(model: str, layers: Iterable[nn.Module], size: Size) -> tuple[int, int]:
+    r"""What convolutions and poolings leave of an image; nothing left is an error.
+
+    Along each axis a window of size :math:`k`, stride :math:`s` and padding :math:`p` leaves
+    :math:`\lfloor (n + 2p - k) / s \rfloor + 1` of :math:`n` pixels; other layers leave all.
+
+    Args:
+        model: Who asks, for the message.
+        layers: In the order of the forward pass.
+        size: One side of a square image, or ``(H, W)``.
+
+    Example:
+        >>> remaining_size("a net", [nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2)], (28, 14))
+        (13, 6)
+    """
+    height, width = check_size(size)
+    windows = [window for layer in layers if (window := _window(layer)) is not None]
+    remaining = _after(windows, height), _after(windows, width)
+    if min(remaining) < 1:
+        sides = range(1, _LARGEST_SEARCHED)
+        at_least = next((n for n in sides if _after(windows, n) > 0), _LARGEST_SEARCHED)
+        raise _too_small(model, (height, width), at_least)
+    return remaining
+
+
+def _window(layer: nn.Module) -> tuple[int, int, int] | None:
+    if isinstance(layer, nn.Conv2d):
+        return layer.kernel_size[0], layer.stride[0], int(layer.padding[0])
+    if isinstance(layer, nn.MaxPool2d):
+        return _side(layer.kernel_size), _side(layer.stride), _side(layer.padding)
+    return None
+
+
+def _side(window: int | tuple[int, int]) -> int:
+    return window if isinstance(window, int) else window[0]
+
+
+def _after(windows: Iterable[tuple[int, int, int]], pixels: int) -> int:
+    for kernel, stride, padding in windows:
+        if pixels + 2 * padding < kernel:
+            return 0
+        pixels = (pixels + 2 * padding - kernel) // stride + 1
+    return pixels
+
+
+def _too_small(model: str, size: tuple[int, int], at_least: int) -> InvalidSettingError:
+    return InvalidSettingError(
+        f"Expected `size` of at least {at_least} x {at_least} pixels for {model}, but got "
+        f"{size[0]} x {size[1]}. Enlarge the images, or take a model with fewer poolings, such "
+        f"as mlp."
+    )

@@ -1,0 +1,93 @@
+"""Every model by its name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from rightreasons.errors import InvalidSettingError, UnknownNameError
+from rightreasons.models.derma_net import derma_net
+from rightreasons.models.image_size import Size, check_size
+from rightreasons.models.isic_net import isic_net
+from rightreasons.models.lenet import lenet
+from rightreasons.models.mlp import mlp, mlp2
+from rightreasons.models.plant_net import plant_net
+from rightreasons.models.resnet import resnet18, resnet34, resnet50
+from rightreasons.models.setting import check_count
+from rightreasons.models.small_cnn import small_cnn
+from rightreasons.models.vgg import vgg11
+
+__all__ = ["create", "describe", "names"]
+
+_MODELS: dict[str, Callable[..., nn.Module]] = {
+    "derma_net": derma_net,
+    "isic_net": isic_net,
+    "lenet": lenet,
+    "mlp": mlp,
+    "mlp2": mlp2,
+    "plant_net": plant_net,
+    "resnet18": resnet18,
+    "resnet34": resnet34,
+    "resnet50": resnet50,
+    "small_cnn": small_cnn,
+    "vgg11": vgg11,
+}
+_FROM_THE_DATA = ("channels", "classes", "inputs", "size")
+
+
+def names() -> tuple[str, ...]:
+    """The names of all models, sorted.
+
+    Example:
+        >>> names()[:3]
+        ('derma_net', 'isic_net', 'lenet')
+    """
+    return tuple(sorted(_MODELS))
+
+
+def describe() -> dict[str, str]:
+    """One line about each model, by name.
+
+    Example:
+        >>> describe()["small_cnn"]
+        'Four normalised convolutions and a hidden layer, as on biased MNIST.'
+    """
+    return {name: (inspect.getdoc(_MODELS[name]) or "").partition("\n")[0] for name in names()}
+
+
+def create(name: str, *, classes: int, channels: int, size: Size, **settings: Any) -> nn.Module:
+    """Make a model for images of this shape, by name.
+
+    The weights are drawn from torch's generator: the same after the same ``torch.manual_seed``.
+
+    Args:
+        name: One of `names`; "-" and "_" are the same.
+        classes: How many classes there are.
+        channels: Of the images.
+        size: Of the images, one side or ``(H, W)``.
+        **settings: What else the model's own function takes, such as ``hidden`` of `mlp`.
+
+    Example:
+        >>> create("mlp", classes=10, channels=1, size=28, hidden=[64])[1]
+        Linear(in_features=784, out_features=64, bias=True)
+    """
+    key = name.replace("-", "_")
+    if key not in _MODELS:
+        raise UnknownNameError("model", name, _MODELS)
+    make = _MODELS[key]
+    parameters = inspect.signature(make).parameters
+    allowed = [setting for setting in parameters if setting not in _FROM_THE_DATA]
+    unknown = [setting for setting in settings if setting not in allowed]
+    if unknown:
+        raise InvalidSettingError(
+            f"Expected the settings of {key} to be among {', '.join(allowed)}, but got "
+            f"{', '.join(unknown)}."
+        )
+    if "inputs" in parameters:
+        height, width = check_size(size)
+        inputs = check_count("channels", channels) * height * width
+        return make(inputs=inputs, classes=classes, **settings)
+    return make(classes=classes, channels=channels, size=size, **settings)

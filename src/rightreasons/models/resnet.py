@@ -1,0 +1,209 @@
+"""Residual nets with torchvision's names of parameters, so that its weight files fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch import Tensor, nn
+
+from rightreasons.models.activation import Activation, activation_factory
+from rightreasons.models.image_size import Size, check_size
+from rightreasons.models.residual_block import BasicBlock, Bottleneck
+from rightreasons.models.setting import check_choice, check_count, check_factor
+
+__all__ = ["ResNet", "resnet18", "resnet34", "resnet50"]
+
+_STEMS = ("auto", "cifar", "imagenet")
+_LARGEST_FOR_CIFAR_STEM = 64
+_TOTAL_STRIDE = {"cifar": 8, "imagenet": 32}
+_STAGE_WIDTHS = (64, 128, 256, 512)
+
+
+class ResNet(nn.Module):
+    """A stem, four stages of residual blocks, the mean over pixels and a linear head.
+
+    The stages are ``layer1`` to ``layer4``, the head is ``fc``. Convolutions start with He's
+    normal initialisation by the number of outputs. An image must leave at least one pixel, so
+    no side may be shorter than 32 pixels with the stem ``"imagenet"`` or 8 with ``"cifar"``.
+
+    Args:
+        block: `BasicBlock` or `Bottleneck`.
+        blocks: How many blocks each of the four stages has.
+        classes: How many classes there are.
+        channels: Of the images.
+        size: Of the images, one side or ``(H, W)``; decides about the stem.
+        stem: ``"imagenet"`` (7 x 7 of stride 2 and a pooling), ``"cifar"`` (3 x 3 of stride 1,
+            no pooling), or ``"auto"``: the second where no side is longer than 64 pixels.
+            Torchvision's weight files fit ``"imagenet"``.
+        width: Factor on all channels; below 1 the net is slim.
+        activation: See `activation_factory`.
+
+    Shape:
+        x ``(N, channels, H, W)``; logits ``(N, classes)``.
+    """
+
+    def __init__(
+        self,
+        *,
+        block: type[BasicBlock] | type[Bottleneck],
+        blocks: Sequence[int],
+        classes: int,
+        channels: int,
+        size: Size,
+        stem: str,
+        width: float,
+        activation: Activation,
+    ) -> None:
+        super().__init__()
+        make_activation = activation_factory(activation)
+        factor = check_factor("width", width)
+        widths = [max(1, round(factor * stage_width)) for stage_width in _STAGE_WIDTHS]
+        check_count("channels", channels)
+        if _chosen_stem(stem, size) == "imagenet":
+            self.conv1 = nn.Conv2d(channels, widths[0], 7, stride=2, padding=3, bias=False)
+            self.maxpool: nn.Module = nn.MaxPool2d(3, stride=2, padding=1)
+        else:
+            self.conv1 = nn.Conv2d(channels, widths[0], 3, padding=1, bias=False)
+            self.maxpool = nn.Identity()
+        self.bn1 = nn.BatchNorm2d(widths[0])
+        self.act1 = make_activation()
+        inputs = widths[0]
+        stages: list[nn.Sequential] = []
+        for stage_width, num_blocks in zip(widths, blocks, strict=True):
+            stride = 2 if stages else 1
+            stages.append(_stage(block, num_blocks, inputs, stage_width, stride, make_activation))
+            inputs = stage_width * block.expansion
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.flatten = nn.Flatten()
+        self.fc = nn.Linear(inputs, check_count("classes", classes, at_least=2))
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images ``(N, C, H, W)`` -> logits ``(N, K)``."""
+        activations = self.maxpool(self.act1(self.bn1(self.conv1(x))))
+        activations = self.layer2(self.layer1(activations))
+        activations = self.layer4(self.layer3(activations))
+        logits: Tensor = self.fc(self.flatten(self.avgpool(activations)))
+        return logits
+
+
+def resnet18(
+    *,
+    classes: int = 1000,
+    channels: int = 3,
+    size: Size = 224,
+    stem: str = "auto",
+    width: float = 1.0,
+    activation: Activation = "relu",
+) -> ResNet:
+    """Residual net of 18 layers, with torchvision's parameter names.
+
+    The settings are those of `ResNet`.
+
+    Example:
+        >>> import torch
+        >>> model = resnet18(classes=10, size=32, width=0.125)
+        >>> model.conv1.kernel_size, model(torch.zeros(2, 3, 32, 32)).shape
+        ((3, 3), torch.Size([2, 10]))
+    """
+    return ResNet(
+        block=BasicBlock,
+        blocks=(2, 2, 2, 2),
+        classes=classes,
+        channels=channels,
+        size=size,
+        stem=stem,
+        width=width,
+        activation=activation,
+    )
+
+
+def resnet34(
+    *,
+    classes: int = 1000,
+    channels: int = 3,
+    size: Size = 224,
+    stem: str = "auto",
+    width: float = 1.0,
+    activation: Activation = "relu",
+) -> ResNet:
+    """Residual net of 34 layers, with torchvision's parameter names.
+
+    The settings are those of `ResNet`.
+
+    Example:
+        >>> model = resnet34(width=0.125)
+        >>> len(model.layer1), len(model.layer2), len(model.layer3), len(model.layer4)
+        (3, 4, 6, 3)
+    """
+    return ResNet(
+        block=BasicBlock,
+        blocks=(3, 4, 6, 3),
+        classes=classes,
+        channels=channels,
+        size=size,
+        stem=stem,
+        width=width,
+        activation=activation,
+    )
+
+
+def resnet50(
+    *,
+    classes: int = 1000,
+    channels: int = 3,
+    size: Size = 224,
+    stem: str = "auto",
+    width: float = 1.0,
+    activation: Activation = "relu",
+) -> ResNet:
+    """Residual net of 50 layers, with torchvision's parameter names.
+
+    The settings are those of `ResNet`.
+
+    Differs from the paper of He et al.: as in torchvision, the 3 x 3 convolution of a block
+    takes the stride, not the first 1 x 1.
+
+    Example:
+        >>> resnet50(classes=2, width=0.125).fc
+        Linear(in_features=256, out_features=2, bias=True)
+    """
+    return ResNet(
+        block=Bottleneck,
+        blocks=(3, 4, 6, 3),
+        classes=classes,
+        channels=channels,
+        size=size,
+        stem=stem,
+        width=width,
+        activation=activation,
+    )
+
+
+def _stage(
+    block: type[BasicBlock] | type[Bottleneck],
+    num_blocks: int,
+    inputs: int,
+    width: int,
+    stride: int,
+    make_activation: Callable[[], nn.Module],
+) -> nn.Sequential:
+    first = block(inputs=inputs, width=width, stride=stride, make_activation=make_activation)
+    inputs = width * block.expansion
+    others = [
+        block(inputs=inputs, width=width, stride=1, make_activation=make_activation)
+        for _ in range(num_blocks - 1)
+    ]
+    return nn.Sequential(first, *others)
+
+
+def _chosen_stem(stem: str, size: Size) -> str:
+    chosen = check_choice("stem", stem, _STEMS)
+    if chosen == "auto":
+        is_small = max(check_size(size)) <= _LARGEST_FOR_CIFAR_STEM
+        chosen = "cifar" if is_small else "imagenet"
+    check_size(size, model=f"a resnet with the {chosen} stem", at_least=_TOTAL_STRIDE[chosen])
+    return chosen

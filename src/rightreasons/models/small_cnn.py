@@ -1,0 +1,66 @@
+"""MaskTune's small convolutional net for biased MNIST."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from torch import nn
+
+from rightreasons.models.activation import Activation, activation_factory
+from rightreasons.models.image_size import Size, remaining_size
+from rightreasons.models.setting import check_count
+
+__all__ = ["small_cnn"]
+
+_POOLED_AFTER = (2, 4)
+_WIDTHS = (16, 16, 32, 32)
+_HIDDEN = 256
+
+
+def small_cnn(
+    *,
+    classes: int = 2,
+    channels: int = 3,
+    size: Size = 28,
+    activation: Activation = "relu",
+) -> nn.Sequential:
+    """Four normalised convolutions and a hidden layer, as on biased MNIST.
+
+    3 x 3 convolutions without padding to 16, 16, 32 and 32 channels, halved after the second
+    and the fourth, then 256 hidden units; batch normalisation and an activation after each.
+    28 x 28 pixels leave 32 x 4 x 4 = 512 numbers. MaskTune's heat maps are those of ``act4``,
+    the last activation before the last pooling.
+
+    Differs from the paper: it says "four convolutional layers and a linear head"; the widths
+    and the hidden layer are those of its public code.
+
+    Args:
+        classes: How many classes there are.
+        channels: Of the images.
+        size: Of the images, one side or ``(H, W)``.
+        activation: See `activation_factory`.
+
+    Shape:
+        x ``(N, channels, H, W)``; logits ``(N, classes)``.
+
+    Example:
+        >>> small_cnn(size=28).fc1
+        Linear(in_features=512, out_features=256, bias=True)
+    """
+    make_activation = activation_factory(activation)
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    width = check_count("channels", channels)
+    for number, next_width in enumerate(_WIDTHS, start=1):
+        layers[f"conv{number}"] = nn.Conv2d(width, next_width, 3)
+        layers[f"bn{number}"] = nn.BatchNorm2d(next_width)
+        layers[f"act{number}"] = make_activation()
+        if number in _POOLED_AFTER:
+            layers[f"pool{number // 2}"] = nn.MaxPool2d(2)
+        width = next_width
+    height_left, width_left = remaining_size("small_cnn", layers.values(), size)
+    layers["flatten"] = nn.Flatten()
+    layers["fc1"] = nn.Linear(width * height_left * width_left, _HIDDEN)
+    layers["bn5"] = nn.BatchNorm1d(_HIDDEN)
+    layers["act5"] = make_activation()
+    layers["fc2"] = nn.Linear(_HIDDEN, check_count("classes", classes, at_least=2))
+    return nn.Sequential(layers)

@@ -1,0 +1,186 @@
+"""Weight files of the same net, ours or torchvision's, into a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from rightreasons.errors import CheckpointMismatchError, InvalidSettingError
+
+__all__ = ["LoadedWeights", "load_weights"]
+
+_SUFFIXES = (".safetensors", ".pt", ".pth")
+_WRAPPERS = ("state_dict", "model")
+_PREFIXES = ("module.", "_orig_mod.")
+_COUNTER = ".num_batches_tracked"
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class LoadedWeights:
+    """What `load_weights` did, by the keys of the model's state dict.
+
+    Args:
+        path: The file.
+        loaded: Keys that now hold what the file says.
+        skipped: Keys of the head, untouched because the file has another number of classes
+            or no head at all; empty if everything was loaded.
+    """
+
+    path: Path
+    loaded: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+def load_weights(model: nn.Module, path: str | Path) -> LoadedWeights:
+    """Copy the weights of a file into a model of the same layers.
+
+    Files come from this library or from torchvision, whose names `resnet18`, `resnet34`,
+    `resnet50` and `vgg11` share. The head, the model's last linear layer, keeps its own weights
+    if the file was made for another number of classes. Everything else must fit; if anything
+    does not, the model stays as it was. Only tensors are read from a file, never code.
+
+    Args:
+        model: Changed in place.
+        path: A ``.safetensors`` file, or a ``.pt`` or ``.pth`` file with a state dict.
+
+    Raises:
+        InvalidSettingError: There is no such file, or it has another ending.
+        CheckpointMismatchError: The file cannot be read or belongs to another model.
+
+    Example:
+        >>> import tempfile
+        >>> ten, two = (nn.Sequential(nn.Linear(4, 3), nn.Linear(3, k)) for k in (10, 2))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     torch.save(ten.state_dict(), f"{folder}/ten.pt")
+        ...     done = load_weights(two, f"{folder}/ten.pt")
+        >>> done.loaded, done.skipped
+        (('0.weight', '0.bias'), ('1.weight', '1.bias'))
+    """
+    path = Path(path)
+    expected: dict[str, Tensor] = model.state_dict()
+    given = _without_prefix(_read(path), expected)
+    head = _head_keys(model)
+    if _is_another_head(given, expected, head):
+        given = {key: value for key, value in given.items() if key not in head}
+        expected = {key: value for key, value in expected.items() if key not in head}
+        skipped = head
+    else:
+        skipped = ()
+    _check_fit(path, given, expected)
+    model.load_state_dict(given, strict=False)
+    loaded = tuple(key for key in expected if key in given)
+    return LoadedWeights(path=path, loaded=loaded, skipped=skipped)
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    if path.suffix not in _SUFFIXES:
+        raise InvalidSettingError(
+            f"Expected `path` to end in one of {_SUFFIXES}, but got {str(path)!r}."
+        )
+    if not path.is_file():
+        raise InvalidSettingError(
+            f"Expected `path` to be a file with weights, but there is none at {str(path)!r}."
+        )
+    content = _content(path)
+    for wrapper in _WRAPPERS:
+        if isinstance(content, Mapping) and isinstance(content.get(wrapper), Mapping):
+            content = content[wrapper]
+    if not _is_state_dict(content):
+        raise CheckpointMismatchError(
+            f"Expected a state dict, names with their tensors, in {str(path)!r}, but got "
+            f"{_summary(content)}. Save model.state_dict()."
+        )
+    return dict(content)
+
+
+def _content(path: Path) -> Any:
+    try:
+        if path.suffix == ".safetensors":
+            return safetensors.torch.load_file(path)
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # damaged files make the readers raise almost anything
+        raise CheckpointMismatchError(
+            f"Expected weights in {str(path)!r}, but the file cannot be read as tensors alone: it "
+            f"is damaged, incomplete or holds other Python objects. Save model.state_dict()."
+        ) from error
+
+
+def _summary(content: object) -> str:
+    if not isinstance(content, Mapping):
+        return type(content).__name__
+    keys = [str(key) for key in content]
+    return f"a mapping of {', '.join(keys[:_SHOWN])}" if keys else "an empty mapping"
+
+
+def _is_state_dict(content: object) -> bool:
+    if not isinstance(content, Mapping) or not content:
+        return False
+    return all(isinstance(key, str) and isinstance(t, Tensor) for key, t in content.items())
+
+
+def _without_prefix(given: dict[str, Tensor], expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    for prefix in _PREFIXES:
+        is_foreign = not any(key.startswith(prefix) for key in expected)
+        if is_foreign and all(key.startswith(prefix) for key in given):
+            given = {key.removeprefix(prefix): value for key, value in given.items()}
+    return given
+
+
+def _head_keys(model: nn.Module) -> tuple[str, ...]:
+    linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    if not linear:
+        return ()
+    prefix = f"{linear[-1]}." if linear[-1] else ""
+    return tuple(
+        f"{prefix}{name}" for name, _ in model.get_submodule(linear[-1]).named_parameters()
+    )
+
+
+def _is_another_head(
+    given: Mapping[str, Tensor], expected: Mapping[str, Tensor], head: tuple[str, ...]
+) -> bool:
+    if not head:
+        return False
+    if not any(key in given for key in head):
+        return True
+    return all(
+        key in given
+        and given[key].shape[1:] == expected[key].shape[1:]
+        and given[key].shape[:1] != expected[key].shape[:1]
+        for key in head
+    )
+
+
+def _check_fit(path: Path, given: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    missing = [key for key in expected if key not in given and not key.endswith(_COUNTER)]
+    unknown = [key for key in given if key not in expected]
+    reshaped = [
+        f"{key} is {tuple(given[key].shape)} in the file, {tuple(expected[key].shape)} in the model"
+        for key in expected
+        if key in given and given[key].shape != expected[key].shape
+    ]
+    problems = [
+        f"{len(found)} {what} ({'; '.join(found[:_SHOWN])}{'; …' if len(found) > _SHOWN else ''})"
+        for found, what in (
+            (missing, "missing from the file"),
+            (unknown, "unknown to the model"),
+            (reshaped, "of another shape"),
+        )
+        if found
+    ]
+    if problems:
+        raise CheckpointMismatchError(
+            f"Expected the weights of this model in {str(path)!r}, but of {len(given)} tensors in "
+            f"the file and {len(expected)} in the model there are {', '.join(problems)}. Make the "
+            f"model with the settings that the file was made for; torchvision's files need "
+            f'channels=3 and, for a resnet, stem="imagenet".'
+        )
