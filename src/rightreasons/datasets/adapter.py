@@ -1,0 +1,189 @@
+"""Other people's data as a `Dataset`: a batch, or a map-style torch data set."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import data as torch_data
+
+from rightreasons.datasets.dataset import Card, Dataset, InMemory, Splits
+from rightreasons.datasets.read_ahead import read_ahead
+from rightreasons.datasets.setting import checked_number
+from rightreasons.errors import InvalidBatchError
+from rightreasons.types import Batch
+
+__all__ = ["as_dataset"]
+
+ACCEPTED = (
+    "a `rightreasons` data set, a `Batch`, or a map-style torch data set of tuples "
+    "(x, y[, mask[, group]]) or dicts with x, y and optionally mask, group"
+)
+KEYS = {"x": ("x", "input"), "y": ("y", "label"), "mask": ("mask",), "group": ("group",)}
+
+
+def as_dataset(data: object, *, workers: int = 0) -> Dataset:
+    """Make a data set of what people have.
+
+    - A `Dataset` is passed through.
+    - A `Batch` is held in memory; so is a torch `TensorDataset` of x, y[, mask[, group]].
+    - The items of a map-style torch data set are tuples ``(x, y[, mask[, group]])`` or dicts with
+      the keys ``x`` or ``input``, ``y`` or ``label``, and optionally ``mask`` and ``group``;
+      other keys are ignored. A mask of None is a sample nobody annotated, a group of None or -1
+      one nobody knows. Batches are collated when they are taken. Labels and groups are read off
+      the items, once, when they are first asked for.
+
+    Args:
+        data: One of these.
+        workers: How many processes prepare the batches of a torch data set ahead of time.
+
+    Raises:
+        InvalidBatchError: It is something else; the message says what to pass.
+
+    Example:
+        >>> pairs = torch_data.TensorDataset(torch.rand(4, 3), torch.tensor([0, 1, 1, 0]))
+        >>> as_dataset(pairs).labels
+        tensor([0, 1, 1, 0])
+    """
+    checked_number("workers", workers, low=0)
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, Batch):
+        return InMemory(data)
+    if isinstance(data, torch_data.TensorDataset) and 2 <= len(data.tensors) <= len(KEYS):
+        return InMemory(Batch(**dict(zip(KEYS, data.tensors, strict=False))))
+    if isinstance(data, torch_data.DataLoader):
+        raise InvalidBatchError(
+            f"Expected {ACCEPTED}, but got a DataLoader. Pass its dataset: loader.dataset; "
+            "batches are made here."
+        )
+    if isinstance(data, Splits):
+        raise InvalidBatchError(
+            f"Expected {ACCEPTED}, but got Splits. Pass one of its parts, such as data.train."
+        )
+    if isinstance(data, torch_data.IterableDataset) or not isinstance(data, torch_data.Dataset):
+        raise InvalidBatchError(f"Expected {ACCEPTED}, but got {type(data).__name__}.")
+    if not hasattr(data, "__len__") or not len(data):
+        raise InvalidBatchError(
+            f"Expected {ACCEPTED}, with a length of at least 1, but got {type(data).__name__} "
+            f"{'of length 0' if hasattr(data, '__len__') else 'without one'}."
+        )
+    return _MapStyle(data, workers=workers)
+
+
+class _MapStyle(Dataset):
+    """A map-style torch data set, its items collated on demand."""
+
+    def __init__(self, items: torch_data.Dataset[Any], *, workers: int) -> None:
+        self.items = items
+        self.workers = workers
+        first = _parts(items[0], 0)
+        self._has_masks = "mask" in first
+        self._has_groups = "group" in first
+
+    def __len__(self) -> int:
+        return len(self.items)  # type: ignore[arg-type]
+
+    def take(self, rows: Tensor) -> Batch:
+        samples = [_parts(self.items[row], row) for row in rows.tolist()]
+        x = _stacked([sample["x"] for sample in samples], "x")
+        y = _stacked([sample["y"] for sample in samples], "y")
+        mask = annotated = group = None
+        if self._has_masks:
+            given = [sample.get("mask") for sample in samples]
+            annotated = torch.tensor([one is not None for one in given])
+            blank = torch.zeros_like(x[0, :1])
+            mask = _stacked([blank if one is None else one for one in given], "mask")
+        if self._has_groups:
+            group = torch.tensor([_group(sample) for sample in samples])
+        return Batch(x=x, y=y, mask=mask, annotated=annotated, group=group, index=rows)
+
+    def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
+        return read_ahead(self.take, rows, workers=self.workers)
+
+    @cached_property
+    def _columns(self) -> tuple[Tensor, Tensor]:
+        samples = (_parts(self.items[row], row) for row in range(len(self)))
+        pairs = [(int(_tensor(sample["y"], "y")), _group(sample)) for sample in samples]
+        labels, groups = torch.tensor(pairs).unbind(dim=1)
+        return labels.contiguous(), groups.contiguous()
+
+    @cached_property
+    def card(self) -> Card:  # type: ignore[override]
+        """Counted off the items."""
+        groups = self.groups
+        num_groups = 0 if groups is None else int(groups.max()) + 1
+        return Card(
+            classes=tuple(str(label) for label in range(int(self.labels.max()) + 1)),
+            groups=tuple(str(group) for group in range(num_groups)),
+            shape=tuple(_tensor(_parts(self.items[0], 0)["x"], "x").shape),
+        )
+
+    @property
+    def labels(self) -> Tensor:
+        return self._columns[0]
+
+    @property
+    def groups(self) -> Tensor | None:
+        return self._columns[1] if self._has_groups else None
+
+    @property
+    def has_masks(self) -> bool:
+        return self._has_masks
+
+    def digest(self) -> str:
+        sha = hashlib.sha256()
+        for row in range(len(self)):
+            batch = self.take(torch.tensor([row]))
+            for part in (batch.x, batch.y, batch.mask, batch.annotated, batch.group):
+                sha.update(b"none" if part is None else part.contiguous().numpy().tobytes())
+        return sha.hexdigest()
+
+
+def _parts(item: object, row: int) -> dict[str, Any]:
+    if isinstance(item, Mapping):
+        found = {
+            name: next((item[key] for key in keys if key in item), None)
+            for name, keys in KEYS.items()
+            if any(key in item for key in keys)
+        }
+    elif isinstance(item, Sequence) and not isinstance(item, str) and 2 <= len(item) <= len(KEYS):
+        found = dict(zip(KEYS, item, strict=False))
+    else:
+        found = {}
+    if found.get("x") is None or found.get("y") is None:
+        what = type(item).__name__
+        if isinstance(item, Mapping):
+            what = f"dict with the keys {', '.join(map(str, item))}"
+        raise InvalidBatchError(f"Expected {ACCEPTED}, but item {row} is a {what}.")
+    return found
+
+
+def _stacked(values: list[Any], name: str) -> Tensor:
+    tensors = [_tensor(value, name) for value in values]
+    shapes = sorted({tuple(tensor.shape) for tensor in tensors})
+    if len(shapes) > 1:
+        raise InvalidBatchError(
+            f"Expected `{name}` of one shape in all items, but got {shapes[0]} and {shapes[1]}. "
+            "Give your data set a transform that makes them alike."
+        )
+    return torch.stack(tensors)
+
+
+def _tensor(value: Any, name: str) -> Tensor:
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidBatchError(
+            f"Expected `{name}` of every item to be a tensor or an array, but got "
+            f"{type(value).__name__}. Give your data set a transform that makes tensors."
+        ) from error
+
+
+def _group(sample: Mapping[str, Any]) -> int:
+    group = sample.get("group")
+    return -1 if group is None else int(group)

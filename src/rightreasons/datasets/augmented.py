@@ -1,0 +1,139 @@
+"""Images flipped and cropped at random in training, their masks in the same way."""
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor
+
+from rightreasons.datasets.dataset import Dataset
+from rightreasons.datasets.random_stream import random_stream
+from rightreasons.datasets.setting import checked_flag, checked_number
+from rightreasons.errors import InvalidSettingError
+from rightreasons.types import Batch
+
+__all__ = ["Augmented", "moved"]
+
+
+def moved(image: Tensor, *, rows: Tensor, columns: Tensor) -> Tensor:
+    """Take the pixels of each image from other rows and columns.
+
+    Args:
+        image: ``(N, C, H, W)``.
+        rows: ``(N, H)``: which row of the image each row of the result is.
+        columns: ``(N, W)``, likewise.
+
+    Example:
+        >>> image = torch.tensor([[[[1, 2], [3, 4]]]])
+        >>> moved(image, rows=torch.tensor([[1, 0]]), columns=torch.tensor([[0, 0]]))
+        tensor([[[[3, 3],
+                  [1, 1]]]])
+    """
+    by_rows = image.gather(2, rows[:, None, :, None].expand(image.shape))
+    return by_rows.gather(3, columns[:, None, None, :].expand(image.shape))
+
+
+class Augmented(Dataset):
+    """A data set of images that training sees flipped and cropped, anew in every epoch.
+
+    Itself it is the data unchanged; `at_epoch` gives what training sees. That depends on the
+    seed, the epoch and the place of the sample alone: not on the order of the batches, nor on how
+    many processes read them.
+
+    Args:
+        base: Images ``(C, H, W)``.
+        flip: Mirror left and right in half of the cases.
+        crop: Crop an image whose edges were repeated this many pixels outwards, at a random
+            place, that is: move it by up to so many pixels up or down, left or right.
+        seed: From 0.
+        epoch: None for the data unchanged.
+    """
+
+    def __init__(
+        self,
+        base: Dataset,
+        *,
+        flip: bool = False,
+        crop: int = 0,
+        seed: int = 0,
+        epoch: int | None = None,
+    ) -> None:
+        if len(base.card.shape) != 3:
+            raise InvalidSettingError(
+                f"Expected images of shape (C, H, W) to flip or crop, but {base.card.name!r} has "
+                f"samples of shape {base.card.shape}."
+            )
+        self.base = base
+        self.card = base.card
+        self.flip = checked_flag("flip", flip)
+        self.crop = checked_number("crop", crop, low=0)
+        self.seed = checked_number("seed", seed, low=0)
+        self.epoch = epoch
+        if epoch is not None:
+            stream = random_stream(seed, "augmented", epoch)
+            flipped = stream.random(len(base)) < 0.5
+            self._flipped = torch.from_numpy(flipped & flip)
+            self._shifts = torch.from_numpy(stream.integers(-crop, crop + 1, size=(len(base), 2)))
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def take(self, rows: Tensor) -> Batch:
+        """See `Dataset.take`."""
+        return self._seen_in_epoch(self.base.take(rows), rows)
+
+    def at_epoch(self, epoch: int) -> Dataset:
+        """See `Dataset.at_epoch`."""
+        return Augmented(
+            self.base.at_epoch(epoch),
+            flip=self.flip,
+            crop=self.crop,
+            seed=self.seed,
+            epoch=epoch,
+        )
+
+    def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
+        """See `Dataset.batches`."""
+        positions = list(rows)
+        for batch, places in zip(self.base.batches(positions), positions, strict=True):
+            yield self._seen_in_epoch(batch, places)
+
+    @property
+    def labels(self) -> Tensor:
+        """See `Dataset.labels`."""
+        return self.base.labels
+
+    @property
+    def groups(self) -> Tensor | None:
+        """See `Dataset.groups`."""
+        return self.base.groups
+
+    @property
+    def has_masks(self) -> bool:
+        """See `Dataset.has_masks`."""
+        return self.base.has_masks
+
+    def digest(self) -> str:
+        """That of the data unchanged: how training sees them is a setting."""
+        return self.base.digest()
+
+    def _seen_in_epoch(self, batch: Batch, places: Tensor) -> Batch:
+        if self.epoch is None:
+            return batch
+        height, width = batch.x.shape[2:]
+        shifts = self._shifts[places]
+        rows = (torch.arange(height) + shifts[:, :1]).clamp(0, height - 1)
+        columns = (torch.arange(width) + shifts[:, 1:]).clamp(0, width - 1)
+        columns = torch.where(self._flipped[places, None], width - 1 - columns, columns)
+        rows, columns = rows.to(batch.x.device), columns.to(batch.x.device)
+        mask = batch.mask
+        if mask is not None:
+            full = mask.expand(-1, -1, height, width)
+            mask = moved(full, rows=rows, columns=columns)
+        return Batch.trusted(
+            x=moved(batch.x, rows=rows, columns=columns),
+            y=batch.y,
+            mask=mask,
+            annotated=batch.annotated,
+            group=batch.group,
+            index=batch.index,
+        )

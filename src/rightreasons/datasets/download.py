@@ -1,0 +1,88 @@
+"""Fetching one file: from the first mirror that has it, checked, and whole or not at all."""
+
+import hashlib
+import http.client
+import os
+import tempfile
+import urllib.request
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from rightreasons.datasets.progress import progress
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, OutputError
+
+__all__ = ["download"]
+
+CHUNK_BYTES = 1 << 18
+TIMEOUT_SECONDS = 30.0
+GZIP_WINDOW = 31  # zlib's number for "with a gzip header"
+
+
+def download(urls: Sequence[str], path: Path, *, sha256: str, unpack: bool = False) -> None:
+    """Fetch a file; it appears under its name only when complete and checked.
+
+    An interruption leaves nothing behind, and two processes that fetch the same file do not
+    disturb each other.
+
+    Args:
+        urls: Mirrors, tried in turn.
+        path: Where to put it; its folder is created.
+        sha256: Of what is stored, that is of the unpacked content with ``unpack``.
+        unpack: Whether to decompress gzip on the way.
+
+    Raises:
+        DatasetNotFoundError: No mirror could be reached.
+        DatasetCorruptError: A mirror sent something else.
+        OutputError: The folder cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    except OSError as error:
+        raise OutputError(
+            f"Expected to write {path}, but got: {error}. Choose a folder you may write to."
+        ) from error
+    partial = Path(name)
+    failures: list[str] = []
+    corrupt = False
+    try:
+        with os.fdopen(handle, "wb") as target:
+            for url in urls:
+                try:
+                    found = _fetch(url, target, description=path.name, unpack=unpack)
+                except (OSError, http.client.HTTPException, zlib.error) as error:
+                    failures.append(f"{url}: {error}")
+                    continue
+                if found == sha256:
+                    target.close()
+                    partial.chmod(0o644)
+                    os.replace(partial, path)
+                    return
+                corrupt = True
+                failures.append(f"{url}: sha256 {found}, expected {sha256}")
+    finally:
+        partial.unlink(missing_ok=True)
+    kind = DatasetCorruptError if corrupt else DatasetNotFoundError
+    raise kind(
+        f"Expected to download {path.name}, but no mirror gave it ({'; '.join(failures)}). "
+        f"Try again later, or fetch it by other means and put it at {path}."
+    )
+
+
+def _fetch(url: str, target: BinaryIO, *, description: str, unpack: bool) -> str:
+    """Overwrite ``target`` with what ``url`` sends; give its SHA-256."""
+    target.seek(0)
+    target.truncate()
+    sha = hashlib.sha256()
+    with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
+        size = response.headers.get("Content-Length")
+        with progress(f"downloading {description}", total=int(size) if size else None) as advance:
+            gunzip = zlib.decompressobj(GZIP_WINDOW) if unpack else None
+            while chunk := response.read(CHUNK_BYTES):
+                advance(len(chunk))
+                content = gunzip.decompress(chunk) if gunzip else chunk
+                sha.update(content)
+                target.write(content)
+    return sha.hexdigest()

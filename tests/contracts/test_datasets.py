@@ -1,0 +1,257 @@
+"""What every data set promises, whatever it holds: one table, the same checks for all."""
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from rightreasons.datasets import Splits, load, names
+from rightreasons.types import Batch
+
+pytestmark = [  # on machines with one processor, and on Python 3.12
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row of the table.
+
+    Args:
+        name: In the registry.
+        settings: To load it with.
+        files: Writes the miniature files it reads.
+        patch: Side of the planted patch; 0 if nothing is planted.
+        drawn: Whether the seed changes the samples (else only what training sees of them).
+    """
+
+    name: str
+    settings: dict
+    files: Callable | None = None
+    patch: int = 0
+    drawn: bool = True
+
+
+def mnist_files(root):
+    rng = np.random.default_rng(0)
+    np.savez(
+        root / "mnist.npz",
+        x_train=rng.integers(0, 256, size=(1500, 28, 28), dtype=np.uint8),
+        y_train=rng.integers(0, 10, size=1500, dtype=np.uint8),
+        x_test=rng.integers(0, 256, size=(1000, 28, 28), dtype=np.uint8),
+        y_test=rng.integers(0, 10, size=1000, dtype=np.uint8),
+    )
+
+
+def image_files(root):
+    rng = np.random.default_rng(0)
+    rows = [["file", "label", "split", "group", "mask"]]
+    for number in range(16):
+        Image.fromarray(rng.integers(0, 256, size=(9, 7, 3), dtype=np.uint8)).save(
+            root / f"{number}.png"
+        )
+        mask = f"mask {number}.png" if number % 4 else ""
+        if mask:
+            Image.fromarray(rng.integers(0, 2, size=(9, 7), dtype=np.uint8)).save(root / mask)
+        split = ("train", "train", "val", "test")[number // 4]
+        rows.append([f"{number}.png", ["no", "yes"][number % 2], split, number % 3, mask])
+    with (root / "data.csv").open("w", newline="") as lines:
+        csv.writer(lines).writerows(rows)
+
+
+FOLDER = {"mask_polarity": "irrelevant", "flip": True, "crop": 2}
+CASES = {
+    "decoy_digits": Case("decoy_digits", {}, patch=3),
+    "decoy_digits, any": Case("decoy_digits", {"test_colours": "any"}, patch=3),
+    "decoy_mnist, ross": Case("decoy_mnist", {"validation": 500}, mnist_files, patch=4),
+    "decoy_mnist, faint": Case(
+        "decoy_mnist", {"validation": 500, "colours": "faint"}, mnist_files, patch=4
+    ),
+    "folder in memory": Case("folder", FOLDER, image_files, drawn=False),
+    "folder on disk": Case(
+        "folder", {**FOLDER, "in_memory": False, "workers": 2}, image_files, drawn=False
+    ),
+}
+PLANTED = {name: case for name, case in CASES.items() if case.patch}
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    """Load a case; equal requests are answered from memory."""
+    folders, cache = {}, {}
+
+    def get(case: Case, *, seed: int = 0, fresh: bool = False, **settings) -> Splits:
+        if case.files not in folders:
+            folders[case.files] = tmp_path_factory.mktemp("data")
+            if case.files is not None:
+                case.files(folders[case.files])
+        key = (case.name, str(case.settings), seed, str(settings))
+        if fresh or key not in cache:
+            cache[key] = load(
+                case.name,
+                data_dir=folders[case.files],
+                seed=seed,
+                **{**case.settings, **settings},
+            )
+        return cache[key]
+
+    return get
+
+
+def parts_of(splits):
+    return [part for part in (splits.train, splits.val, splits.test) if part is not None]
+
+
+def whole(part):
+    return part.take(torch.arange(len(part)))
+
+
+def greys(batch, patch):
+    """The colour of each sample's patch, which must be one."""
+    values = batch.x[batch.mask.bool()].reshape(len(batch), patch * patch)
+    assert torch.equal(values, values[:, :1].expand_as(values))
+    return values[:, 0]
+
+
+def told(train, batch, patch):
+    """The label that training's rule reads off each patch."""
+    rule = dict(zip(greys(train, patch).tolist(), train.y.tolist(), strict=True))
+    return torch.tensor([rule[grey] for grey in greys(batch, patch).tolist()])
+
+
+def test_the_table_is_complete():
+    assert {case.name for case in CASES.values()} == set(names())
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_batches_are_valid(case, loaded):
+    for part in parts_of(loaded(case)):
+        batch = whole(part)
+        checked = Batch(**{field.name: getattr(batch, field.name) for field in fields(Batch)})
+        assert checked.x.dtype == torch.float32
+        low, high = part.card.valid_range
+        assert low <= batch.x.min() <= batch.x.max() <= high
+        assert tuple(batch.x.shape[1:]) == part.card.shape
+        assert part.has_masks == (batch.mask is not None)
+        assert batch.mask.shape == (len(part), 1, *part.card.shape[1:])
+        assert not batch.mask[~batch.annotated].any()
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_labels_and_groups_are_named(case, loaded):
+    splits = loaded(case)
+    for part in parts_of(splits):
+        batch = whole(part)
+        assert part.card == splits.card
+        assert torch.equal(part.labels, batch.y)
+        assert torch.equal(part.groups, batch.group)
+        assert int(batch.y.max()) < len(part.card.classes) == len(set(part.card.classes))
+        assert int(batch.group.max()) < len(part.card.groups) == len(set(part.card.groups))
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_card_is_filled(case, loaded):
+    splits = loaded(case)
+    for field in fields(splits.card):
+        assert getattr(splits.card, field.name), field.name
+    counts = torch.bincount(splits.train.groups, minlength=len(splits.card.groups))
+    assert splits.card.train_group_counts == tuple(counts.tolist())
+    assert splits.card.name == case.name
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_rows_may_be_taken_in_any_order(case, loaded):
+    for part in parts_of(loaded(case)):
+        rows = [torch.tensor([2, 0]), torch.tensor([1])]
+        everything = whole(part)
+        for batch, places in zip(part.batches(rows), rows, strict=True):
+            assert torch.equal(batch.index, places)
+            assert torch.equal(batch.x, everything.x[places])
+            assert torch.equal(batch.mask, everything.mask[places])
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_same_seed_same_bytes_other_seed_others(case, loaded):
+    first, again, other = loaded(case), loaded(case, fresh=True), loaded(case, seed=1)
+    assert first.digest() == again.digest()
+    assert (first.digest() != other.digest()) == case.drawn
+    seen, seen_again, seen_other = (
+        whole(splits.train.at_epoch(1)).x for splits in (first, again, other)
+    )
+    assert torch.equal(seen, seen_again)
+    assert not torch.equal(seen, seen_other)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_global_random_state_is_left_alone(case, loaded):
+    before = torch.get_rng_state(), np.random.get_state()[1].tolist()
+    splits = loaded(case, fresh=True)
+    list(splits.train.at_epoch(0).batches([torch.tensor([0])]))
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.random.get_state()[1].tolist() == before[1]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_every_sample_is_in_one_split_only(case, loaded):
+    margin = case.patch
+    contents = []
+    for part in parts_of(loaded(case)):
+        x = whole(part).x
+        inner = x[:, :, margin : x.shape[2] - margin, margin : x.shape[3] - margin]
+        contents.append({row.numpy().tobytes() for row in inner})
+        assert len(contents[-1]) == len(part)
+    assert len(set.union(*contents)) == sum(len(content) for content in contents)
+
+
+@pytest.mark.parametrize("case", PLANTED.values(), ids=PLANTED)
+def test_the_mask_is_one_square_in_a_corner(case, loaded):
+    for part in parts_of(loaded(case)):
+        mask = whole(part).mask
+        assert set(mask.unique().tolist()) == {0.0, 1.0}
+        assert mask.sum(dim=(1, 2, 3)).unique().tolist() == [case.patch**2]
+        side = case.patch
+        corners = (
+            mask[:, 0, rows, columns].sum(dim=(1, 2)) == side**2
+            for rows in (slice(side), slice(-side, None))
+            for columns in (slice(side), slice(-side, None))
+        )
+        shares = torch.stack(list(corners)).float().mean(dim=1)
+        assert shares.sum() == 1
+        assert (shares - 0.25).abs().max() < 0.1
+
+
+@pytest.mark.parametrize("case", PLANTED.values(), ids=PLANTED)
+def test_the_patch_tells_the_label_in_training_and_validation(case, loaded):
+    splits = loaded(case)
+    train = whole(splits.train)
+    assert len(greys(train, case.patch).unique()) == len(splits.card.classes)
+    for part in (splits.train, splits.val):
+        assert torch.equal(told(train, whole(part), case.patch), part.labels)
+
+
+@pytest.mark.parametrize("case", PLANTED.values(), ids=PLANTED)
+def test_the_patch_does_not_tell_the_label_at_test(case, loaded):
+    splits = loaded(case)
+    right = told(whole(splits.train), whole(splits.test), case.patch) == splits.test.labels
+    assert right.float().mean() < 0.15
+
+
+@pytest.mark.parametrize("case", PLANTED.values(), ids=PLANTED)
+def test_the_patch_tells_an_oracle_nothing(case, loaded):
+    splits, oracle = loaded(case), loaded(case, oracle=True)
+    assert oracle.test.digest() == splits.test.digest()
+    planted = whole(splits.train)
+    for part in (oracle.train, oracle.val):
+        batch = whole(part)
+        colours = told(planted, batch, case.patch)
+        table = torch.zeros(10, 10).index_put_(
+            (batch.y, colours), torch.ones(len(batch)), accumulate=True
+        )
+        expected = table.sum(dim=1, keepdim=True) / 10  # uniform whatever the label
+        chi_square = float(((table - expected) ** 2 / expected).sum())
+        assert chi_square < 160  # 90 degrees of freedom: one in 100,000 is larger

@@ -1,0 +1,62 @@
+import pytest
+import torch
+
+from rightreasons.datasets import Card, InMemory, Splits
+from rightreasons.errors import InvalidBatchError
+from rightreasons.types import Batch
+
+X, Y = torch.rand(4, 3), torch.tensor([0, 1, 0, 1])
+
+
+def test_rows_are_sliced_with_their_places():
+    data = InMemory(Batch(x=X, y=Y, mask=X.round(), group=Y))
+    rows = torch.tensor([3, 0])
+    batch = data.take(rows)
+    assert torch.equal(batch.x, X[rows])
+    assert torch.equal(batch.mask, X[rows].round())
+    assert torch.equal(batch.index, rows)
+    assert [len(batch) for batch in data.batches([rows, rows[:1]])] == [2, 1]
+    assert data.at_epoch(3) is data
+
+
+def test_the_card_is_filled_from_the_data():
+    data = InMemory(Batch(x=X, y=Y, group=torch.tensor([-1, 2, 0, 0])))
+    assert data.card.classes == ("0", "1")
+    assert data.card.groups == ("0", "1", "2")
+    assert data.card.shape == (3,)
+    named = InMemory(Batch(x=X, y=Y), Card(classes=("no", "yes", "maybe")))
+    assert named.card.classes == ("no", "yes", "maybe")
+    assert named.groups is None
+    assert not named.has_masks
+
+
+def test_labels_must_have_names():
+    with pytest.raises(InvalidBatchError, match="Expected labels from 0 to 0, for the 1 classes"):
+        InMemory(Batch(x=X, y=Y), Card(classes=("no",)))
+
+
+def test_no_samples():
+    with pytest.raises(InvalidBatchError, match="Expected at least one sample"):
+        InMemory(Batch(x=X[:0], y=Y[:0]))
+
+
+def test_the_digest_changes_with_every_part():
+    batch = Batch(x=X, y=Y, mask=X.round(), group=Y)
+    changed = [
+        batch.replace(x=X + 1),
+        batch.replace(y=1 - Y),
+        batch.replace(mask=1 - X.round()),
+        batch.replace(group=1 - Y),
+        batch.replace(annotated=torch.tensor([True, True, True, False])),
+    ]
+    digests = {InMemory(one).digest() for one in (batch, *changed)}
+    assert len(digests) == 6
+    assert InMemory(batch.replace(index=torch.arange(4))).digest() in digests
+
+
+def test_splits_share_a_card_and_hash_all_parts():
+    first, second = InMemory(Batch(x=X, y=Y)), InMemory(Batch(x=X + 1, y=Y))
+    splits = Splits(train=first, val=None, test=second)
+    assert splits.card is first.card
+    assert splits.digest() == Splits(first, None, second).digest()
+    assert splits.digest() != Splits(first, second, second).digest()

@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from rightreasons.datasets.image_file import image_size, read_image, read_mask
+from rightreasons.errors import DatasetCorruptError
+
+RAMP = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
+HALF = np.zeros((4, 6), dtype=np.uint8)
+HALF[:, :3] = 1
+
+
+def test_pixels_are_channels_first_in_the_unit_range(tmp_path, save_image):
+    path = save_image(tmp_path / "a.png", RAMP)
+    image = read_image(path, size=(4, 6), channels=3)
+    assert image_size(path) == (4, 6)
+    assert image.dtype == torch.float32
+    assert torch.equal(image, torch.from_numpy(RAMP).permute(2, 0, 1).float() / 255)
+
+
+def test_grey_and_colour_are_converted(tmp_path, save_image):
+    grey = save_image(tmp_path / "grey.png", RAMP[..., 0])
+    assert read_image(grey, size=(4, 6), channels=3).unique(dim=0).shape == (1, 4, 6)
+    colour = save_image(tmp_path / "colour.png", RAMP)
+    assert read_image(colour, size=(4, 6), channels=1).shape == (1, 4, 6)
+
+
+def test_palettes_and_transparency_are_read(tmp_path):
+    palette = Image.fromarray(RAMP).quantize(8)
+    palette.info["transparency"] = bytes([0, 128] + [255] * 6)
+    palette.save(tmp_path / "palette.png", transparency=palette.info["transparency"])
+    assert read_image(tmp_path / "palette.png", size=(4, 6), channels=3).shape == (3, 4, 6)
+
+
+def test_resizing(tmp_path, save_image):
+    path = save_image(tmp_path / "a.png", np.full((40, 60, 3), 51))
+    image = read_image(path, size=(5, 7), channels=3)
+    assert image.shape == (3, 5, 7)
+    assert torch.allclose(image, torch.tensor(0.2))
+
+
+def test_photographs_are_turned_upright(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # stored lying on its side
+    Image.fromarray(RAMP).save(tmp_path / "photo.png", exif=exif)
+    assert image_size(tmp_path / "photo.png") == (6, 4)
+    image = read_image(tmp_path / "photo.png", size=(6, 4), channels=3)
+    expected = torch.from_numpy(np.rot90(RAMP, k=-1).copy()).permute(2, 0, 1).float() / 255
+    assert torch.equal(image, expected)
+
+
+@pytest.mark.parametrize("white", [1, 38, 255])
+def test_one_value_beside_black_is_white(tmp_path, save_image, white):
+    path = save_image(tmp_path / "mask.png", HALF * white)
+    assert torch.equal(read_mask(path, size=(4, 6))[0], torch.from_numpy(HALF).float())
+
+
+def test_bits_and_empty_masks(tmp_path, save_image):
+    Image.fromarray(HALF.astype(bool)).save(tmp_path / "bits.png")
+    assert read_mask(tmp_path / "bits.png", size=(4, 6)).sum() == 12
+    path = save_image(tmp_path / "black.png", HALF * 0)
+    assert read_mask(path, size=(4, 6)).sum() == 0
+
+
+def test_soft_masks_keep_their_values(tmp_path, save_image):
+    pixels = HALF * 255
+    pixels[0, 0] = 51
+    mask = read_mask(save_image(tmp_path / "soft.png", pixels), size=(4, 6))
+    assert mask[0, 0, 0] == pytest.approx(0.2)
+    assert mask.max() == 1
+
+
+def test_transparent_is_black(tmp_path):
+    rgba = np.full((4, 6, 4), 255, dtype=np.uint8)
+    rgba[..., 3] = HALF * 255
+    Image.fromarray(rgba).save(tmp_path / "drawn.png")
+    assert torch.equal(read_mask(tmp_path / "drawn.png", size=(4, 6))[0], torch.from_numpy(HALF))
+
+
+def test_resized_masks_get_no_new_values(tmp_path, save_image):
+    path = save_image(tmp_path / "mask.png", HALF * 255)
+    mask = read_mask(path, size=(9, 11))
+    assert mask.shape == (1, 9, 11)
+    assert mask.unique().tolist() == [0, 1]
+
+
+def test_class_numbers_are_no_mask(tmp_path, save_image):
+    trimap = HALF + 1
+    path = save_image(tmp_path / "trimap.png", trimap)
+    with pytest.raises(DatasetCorruptError, match="values 1 to 2, which look like class numbers"):
+        read_mask(path, size=(4, 6))
+
+
+def test_deep_pixels_are_refused(tmp_path):
+    Image.fromarray(np.full((4, 6), 40000, dtype=np.uint16)).save(tmp_path / "deep.png")
+    with pytest.raises(DatasetCorruptError, match="has I;16.* pixels, expected 8 bits a channel"):
+        read_image(tmp_path / "deep.png", size=(4, 6), channels=3)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(DatasetCorruptError, match="^no such file$"):
+        image_size(tmp_path / "nothing.png")
+
+
+def test_not_an_image(tmp_path):
+    (tmp_path / "text.png").write_text("hello")
+    with pytest.raises(DatasetCorruptError, match="is not an image Pillow can read"):
+        image_size(tmp_path / "text.png")
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.jpg"])
+def test_truncated_image(tmp_path, save_image, name):
+    noise = np.random.default_rng(0).integers(0, 256, size=(64, 64, 3))
+    path = save_image(tmp_path / name, noise)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert image_size(path) == (64, 64)
+    with pytest.raises(DatasetCorruptError, match="cannot be read"):
+        read_image(path, size=(64, 64), channels=3)
