@@ -1,0 +1,258 @@
+"""An objective is a sum of weighted, named terms, each one number a sample."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from rightreasons.errors import InvalidSettingError
+from rightreasons.objectives.auto_weight import AutoWeight
+from rightreasons.probe import Probe, depends_on_mode
+from rightreasons.types import Batch
+
+__all__ = ["Loss", "Objective", "Term", "Weight"]
+
+Weight = float | Literal["auto"]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What an objective gives for a batch.
+
+    Args:
+        total: The weighted sum, to differentiate; a scalar.
+        parts: Each term's mean over the samples, unweighted, with its graph.
+        weights: What each part was multiplied with.
+        logits: The model's, detached ``(N, K)``.
+        parameters: What the objective was evaluated for: the model's trainable parameters.
+    """
+
+    total: Tensor
+    parts: dict[str, Tensor]
+    weights: dict[str, float]
+    logits: Tensor
+    parameters: tuple[Tensor, ...] = field(repr=False)
+
+    def backward(self) -> None:
+        """Add the gradient of ``total`` to the parameters' ``.grad``.
+
+        The same as ``total.backward()``, but it stops at the parameters: a penalty on the input
+        gradient then does not pay for the gradient of the input itself, which nobody reads.
+        """
+        self.total.backward(inputs=list(self.parameters))  # type: ignore[no-untyped-call]
+
+
+class _Summand(nn.Module, ABC):
+    """What can be added and scaled: a term, or a sum of them."""
+
+    @abstractmethod
+    def as_objective(self) -> Objective: ...
+
+    def __add__(self, other: Term | Objective) -> Objective:
+        if not isinstance(other, _Summand):
+            return NotImplemented
+        return _sum(self.as_objective(), other.as_objective())
+
+    def __mul__(self, weight: Weight) -> Objective:
+        return _scaled(self.as_objective(), weight)
+
+    def __rmul__(self, weight: Weight) -> Objective:
+        return _scaled(self.as_objective(), weight)
+
+
+class Term(_Summand):
+    """One summand of an objective: a formula that gives each sample a loss.
+
+    A term reads the `Probe`, and nothing else; it never touches parameters or the optimizer.
+    Settings go to the constructor, by keyword.
+    """
+
+    layers: tuple[str, ...] = ()
+    """Names of layers whose activations it reads."""
+    needs_gradient: bool = False
+    """Whether it reads input gradients."""
+
+    @abstractmethod
+    def forward(self, probe: Probe) -> Tensor:
+        """The loss of each sample, ``(N,)``."""
+
+    @property
+    def name(self) -> str:
+        """The class's name in snake case."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
+
+    def as_objective(self) -> Objective:
+        """The objective that has this term alone, with weight 1."""
+        return Objective([(self.name, self, 1.0)])
+
+
+class Objective(_Summand):
+    r"""A weighted sum of terms: :math:`\sum_t w_t \frac1N \sum_n \mathrm{term}_t(x_n)`.
+
+    Terms are averaged over samples, so the value does not depend on the batch size. Build one with
+    ``+`` and ``*``; ``"auto" * term`` lets the weight set itself (see `AutoWeight`). Everything a
+    term remembers, and every automatic weight, is in ``state_dict()``.
+
+    Args:
+        terms: Names, terms and weights. A name that occurs twice gets a number.
+        frozen_statistics: Let terms that read gradients see the model as at test time, with
+            normalisation statistics and dropout switched off. Then a gradient is one sample's own
+            also in a net with BatchNorm, for one more pass; without such layers nothing changes.
+        max_rows: The most rows a stacked pass of perturbed copies may have; None is no ceiling.
+
+    Example:
+        >>> from rightreasons.objectives import R3, CrossEntropy
+        >>> objective = CrossEntropy() + 10.0 * R3()
+        >>> objective.weights
+        {'cross_entropy': 1.0, 'r3': 10.0}
+        >>> batch = Batch(x=torch.rand(4, 3), y=torch.tensor([0, 1, 0, 1]), mask=torch.ones(4, 3))
+        >>> loss = objective(nn.Linear(3, 2), batch)
+        >>> loss.backward(); sorted(loss.parts)
+        ['cross_entropy', 'r3']
+    """
+
+    def __init__(
+        self,
+        terms: list[tuple[str, Term, Weight | AutoWeight]],
+        *,
+        frozen_statistics: bool = False,
+        max_rows: int | None = None,
+    ) -> None:
+        super().__init__()
+        if max_rows is not None and max_rows < 1:
+            raise InvalidSettingError(f"Expected `max_rows` of at least 1, but got {max_rows}.")
+        self.frozen_statistics = frozen_statistics
+        self.max_rows = max_rows
+        self.terms = nn.ModuleDict()
+        self.auto_weights = nn.ModuleDict()
+        self._weights: dict[str, float | AutoWeight] = {}
+        for name, term, weight in terms:
+            unique = _unique(name, self.terms)
+            self.terms[unique] = term
+            if weight == "auto":
+                weight = AutoWeight()
+            if isinstance(weight, AutoWeight):
+                self.auto_weights[unique] = weight
+            self._weights[unique] = (
+                weight if isinstance(weight, AutoWeight) else _checked_weight(weight)
+            )
+
+    def forward(self, model: nn.Module, batch: Batch) -> Loss:
+        """Evaluate every term on one shared pass of ``model`` over ``batch``."""
+        terms: dict[str, Term] = dict(self.terms.items())  # type: ignore[arg-type]
+        needs_gradient = any(term.needs_gradient for term in terms.values())
+        apart = needs_gradient and self.frozen_statistics and depends_on_mode(model)
+        settings: dict[str, Any] = {
+            "create_graph": torch.is_grad_enabled(),
+            "layers": [layer for term in terms.values() for layer in term.layers],
+            "max_rows": self.max_rows,
+        }
+        if apart:  # first, since the task's pass moves the statistics
+            guided = Probe.at_test_time(model, batch, needs_gradient=True, **settings)
+            probe = Probe(model, batch, **settings)
+        else:
+            guided = probe = Probe(model, batch, needs_gradient=needs_gradient, **settings)
+        parts = {}
+        for name, term in terms.items():
+            losses = term(guided if term.needs_gradient else probe)
+            if losses.shape != (len(batch),):
+                raise InvalidSettingError(
+                    f"Expected the term {name!r} to give one loss a sample, ({len(batch)},), but "
+                    f"got shape {tuple(losses.shape)}."
+                )
+            parts[name] = losses.mean()
+        parameters = tuple(weight for weight in model.parameters() if weight.requires_grad)
+        self._warm_up(parts, parameters)
+        weights = self.weights
+        total = torch.stack([weights[name] * part for name, part in parts.items()]).sum()
+        return Loss(total, parts, weights, probe.logits.detach(), parameters)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Each term's weight, in order; automatic ones as they stand."""
+        return {
+            name: weight.value if isinstance(weight, AutoWeight) else weight
+            for name, weight in self._weights.items()
+        }
+
+    def with_settings(
+        self, *, frozen_statistics: bool | None = None, max_rows: int | None = None
+    ) -> Objective:
+        """The same terms with other settings; what is None stays."""
+        frozen = self.frozen_statistics if frozen_statistics is None else frozen_statistics
+        rows = self.max_rows if max_rows is None else max_rows
+        return Objective(self._summands(), frozen_statistics=frozen, max_rows=rows)
+
+    def as_objective(self) -> Objective:
+        """Itself."""
+        return self
+
+    def _warm_up(self, parts: dict[str, Tensor], parameters: tuple[Tensor, ...]) -> None:
+        waiting = {
+            name: weight
+            for name, weight in self._weights.items()
+            if isinstance(weight, AutoWeight) and not weight.settled
+        }
+        if not waiting or not self.training or not torch.is_grad_enabled():
+            return
+        fixed = {n: w for n, w in self._weights.items() if not isinstance(w, AutoWeight) and w}
+        if not fixed:
+            raise InvalidSettingError(
+                "Expected a term with a fixed weight to measure the automatic ones against, but "
+                f"all of {', '.join(parts)} are automatic. Add CrossEntropy()."
+            )
+        task, task_weight = next(iter(fixed.items()))
+        for name, weight in waiting.items():
+            weight.observe(task_weight * parts[task], parts[name], parameters)
+
+    def _summands(self) -> list[tuple[str, Term, Weight | AutoWeight]]:
+        return [(name, self.terms[name], self._weights[name]) for name in self.terms]  # type: ignore[misc]
+
+
+def _sum(left: Objective, right: Objective) -> Objective:
+    ceilings = [rows for rows in (left.max_rows, right.max_rows) if rows is not None]
+    return Objective(
+        left._summands() + right._summands(),
+        frozen_statistics=left.frozen_statistics or right.frozen_statistics,
+        max_rows=min(ceilings, default=None),
+    )
+
+
+def _scaled(objective: Objective, weight: Weight) -> Objective:
+    def scaled(old: Weight | AutoWeight) -> Weight | AutoWeight:
+        if weight == "auto":
+            return "auto"
+        if isinstance(old, AutoWeight):
+            return AutoWeight(ratio=old.ratio * _checked_weight(weight), steps=old.steps)
+        return float(old) * _checked_weight(weight)
+
+    return Objective(
+        [(name, term, scaled(old)) for name, term, old in objective._summands()],
+        frozen_statistics=objective.frozen_statistics,
+        max_rows=objective.max_rows,
+    )
+
+
+def _checked_weight(weight: object) -> float:
+    if (
+        isinstance(weight, bool)
+        or not isinstance(weight, int | float)
+        or not 0 <= weight < float("inf")
+    ):
+        raise InvalidSettingError(
+            f'Expected `weight` to be a finite number of at least 0, or "auto", but got {weight!r}.'
+        )
+    return float(weight)
+
+
+def _unique(name: str, taken: nn.ModuleDict) -> str:
+    number, unique = 1, name
+    while unique in taken:
+        number += 1
+        unique = f"{name}_{number}"
+    return unique

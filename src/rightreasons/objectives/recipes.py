@@ -1,0 +1,107 @@
+"""Methods by name: each one expression, with defaults that work.
+
+A recipe takes keyword settings and gives an `Objective`. Weights multiply a mean over samples;
+``weight="auto"`` lets them set themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rightreasons.objectives.cross_entropy import CrossEntropy
+from rightreasons.objectives.group_dro import GroupDRO
+from rightreasons.objectives.input_gradient import InputGradient
+from rightreasons.objectives.norm import Norm
+from rightreasons.objectives.objective import Objective, Weight
+from rightreasons.objectives.r3 import R3
+from rightreasons.objectives.weight_decay import WeightDecay
+from rightreasons.registry import Registry
+from rightreasons.target import Target
+
+__all__ = ["RECIPES", "erm", "group_dro", "input_gradient", "r3"]
+
+
+def erm(
+    *,
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+    label_smoothing: float = 0.0,
+) -> Objective:
+    """Empirical risk minimisation: cross-entropy alone, the baseline.
+
+    Example:
+        >>> erm().weights
+        {'cross_entropy': 1.0}
+    """
+    task = CrossEntropy(class_weights=class_weights, label_smoothing=label_smoothing)
+    return _decayed(task.as_objective(), weight_decay)
+
+
+def r3(
+    *,
+    weight: Weight = 30.0,
+    target: Target | str = Target.LOSS,
+    norm: Norm = "squared_l2",
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+) -> Objective:
+    """Right for the right reasons: no input gradient inside the mask.
+
+    Example:
+        >>> r3(weight=30.0, weight_decay=1e-4).weights
+        {'cross_entropy': 1.0, 'r3': 30.0, 'weight_decay': 0.0001}
+    """
+    return erm(class_weights=class_weights) + _decayed(
+        weight * R3(target=target, norm=norm), weight_decay
+    )
+
+
+def input_gradient(
+    *,
+    weight: Weight = 0.1,
+    target: Target | str = Target.LOGIT,
+    norm: Norm = "l2",
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+) -> Objective:
+    """Small input gradients everywhere; needs no masks.
+
+    Example:
+        >>> input_gradient(weight="auto").weights
+        {'cross_entropy': 1.0, 'input_gradient': 0.0}
+    """
+    return erm(class_weights=class_weights) + _decayed(
+        weight * InputGradient(target=target, norm=norm), weight_decay
+    )
+
+
+def group_dro(
+    *,
+    num_groups: int | None = None,
+    step_size: float = 0.01,
+    adjustment: float = 0.0,
+    group_counts: Sequence[int] | None = None,
+    weight_decay: float = 0.0,
+) -> Objective:
+    """Group DRO: the worst group counts most; needs group labels.
+
+    Example:
+        >>> group_dro(num_groups=2).weights
+        {'group_dro': 1.0}
+    """
+    term = GroupDRO(
+        num_groups=num_groups,
+        step_size=step_size,
+        adjustment=adjustment,
+        group_counts=None if group_counts is None else tuple(group_counts),
+    )
+    return _decayed(term.as_objective(), weight_decay)
+
+
+def _decayed(objective: Objective, weight_decay: float) -> Objective:
+    return objective + weight_decay * WeightDecay() if weight_decay else objective
+
+
+RECIPES: Registry[Objective] = Registry(
+    "recipe", {"erm": erm, "group_dro": group_dro, "input_gradient": input_gradient, "r3": r3}
+)

@@ -1,0 +1,172 @@
+"""What every loss term promises, whatever its formula."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import rightreasons as rr
+from rightreasons.objectives import R3, CrossEntropy, GroupDRO, InputGradient, WeightDecay
+
+# name: (how to make it, whether a sample's value depends on its batch)
+TERMS = {
+    "cross_entropy": (lambda: CrossEntropy(), False),
+    "cross_entropy weighted": (
+        lambda: CrossEntropy(class_weights=[1.0, 2.0, 0.5], label_smoothing=0.1),
+        False,
+    ),
+    "r3": (lambda: R3(), False),
+    "r3 log_probabilities": (lambda: R3(target="log_probabilities"), False),
+    "r3 logit l1": (lambda: R3(target="logit", norm="l1"), False),
+    "r3 margin l2": (lambda: R3(target="margin", norm="l2"), False),
+    "r3 logsumexp p3": (lambda: R3(target="logsumexp", norm=3.0), False),
+    "input_gradient": (lambda: InputGradient(), False),
+    "input_gradient loss": (lambda: InputGradient(target="loss", norm="squared_l2"), False),
+    "weight_decay": (lambda: WeightDecay(), False),
+    "group_dro": (lambda: GroupDRO(num_groups=3), True),
+}
+MASKED = [name for name in TERMS if name.startswith("r3")]
+
+
+@pytest.fixture(params=TERMS)
+def term(request):
+    return TERMS[request.param][0]()
+
+
+@pytest.fixture(params=[name for name, (_, mixes) in TERMS.items() if not mixes])
+def sample_term(request):
+    return TERMS[request.param][0]()
+
+
+@pytest.fixture(params=[name for name in TERMS if TERMS[name][0]().needs_gradient])
+def gradient_term(request):
+    return TERMS[request.param][0]()
+
+
+def value(term, model, batch, **settings):
+    return term.as_objective().with_settings(**settings)(model, batch).total
+
+
+def test_gives_one_finite_loss_a_sample(term, tiny_net, tiny_batch):
+    probe = rr.Probe(tiny_net, tiny_batch, needs_gradient=term.needs_gradient)
+    losses = term(probe)
+    assert losses.shape == (6,)
+    assert torch.isfinite(losses).all()
+
+
+def test_parameter_gradients_equal_finite_differences(term, tiny_net, tiny_batch):
+    term.eval()  # terms with a state do not move it
+    start = copy.deepcopy(tiny_net)  # a pass in train mode moves the statistics
+    value(term, tiny_net, tiny_batch, frozen_statistics=True).backward()
+    reached = 0
+    for parameter, slopes in zip(start.parameters(), tiny_net.parameters(), strict=True):
+        direction = torch.randn_like(parameter)
+        slope = 0.0 if slopes.grad is None else float((slopes.grad * direction).sum())
+        ends = []
+        for step in (1e-6, -1e-6):
+            with torch.no_grad():
+                parameter += step * direction
+            moved = copy.deepcopy(start)
+            ends.append(value(term, moved, tiny_batch, frozen_statistics=True).item())
+            with torch.no_grad():
+                parameter -= step * direction
+        expected = (ends[0] - ends[1]) / 2e-6
+        assert slope == pytest.approx(expected, rel=1e-4, abs=1e-7)
+        reached += abs(expected) > 1e-6
+    assert reached >= len(list(tiny_net.parameters())) - 2  # some biases do not move a gradient
+
+
+def test_a_sample_does_not_depend_on_its_batch(sample_term, tiny_net, tiny_batch):
+    tiny_net.eval()
+    together = sample_term(rr.Probe(tiny_net, tiny_batch, needs_gradient=True))
+    for n in range(len(tiny_batch)):
+        alone = sample_term(rr.Probe(tiny_net, tiny_batch[n : n + 1], needs_gradient=True))
+        torch.testing.assert_close(alone[0], together[n], rtol=1e-12, atol=1e-12)
+
+
+def test_frozen_statistics_make_it_so_in_train_mode_too(gradient_term, tiny_batch):
+    model = nn.Sequential(
+        nn.Flatten(), nn.Linear(32, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3)
+    ).double()
+    whole = value(gradient_term, copy.deepcopy(model), tiny_batch, frozen_statistics=True).item()
+    parts = [
+        value(gradient_term, copy.deepcopy(model), tiny_batch[rows], frozen_statistics=True).item()
+        for rows in (slice(0, 3), slice(3, 6))
+    ]
+    assert whole == pytest.approx(sum(parts) / 2, rel=1e-10)
+
+
+def test_leaves_the_model_as_a_plain_pass_would(term, tiny_batch):
+    model = nn.Sequential(
+        nn.Flatten(), nn.Linear(32, 8), nn.BatchNorm1d(8), nn.ReLU(inplace=True), nn.Linear(8, 3)
+    ).double()
+    model[1].eval()
+    plain = copy.deepcopy(model)
+    plain(tiny_batch.x)
+    modes = [module.training for module in model.modules()]
+    for frozen in (False, True):
+        twin = copy.deepcopy(model)
+        twin[4].bias.grad = torch.ones(3, dtype=torch.float64)
+        value(term, twin, tiny_batch, frozen_statistics=frozen)
+        assert [module.training for module in twin.modules()] == modes
+        assert not any(module._forward_hooks for module in twin.modules())
+        assert twin[3].inplace
+        assert torch.equal(twin[4].bias.grad, torch.ones(3, dtype=torch.float64))
+        assert all(p.grad is None for name, p in twin.named_parameters() if name != "4.bias")
+        for ours, theirs in zip(twin.buffers(), plain.buffers(), strict=True):
+            assert torch.equal(ours, theirs)
+    assert tiny_batch.x.grad is None
+    assert not tiny_batch.x.requires_grad
+
+
+def test_objective_state_survives_a_round_trip(term, tiny_net, tiny_batch):
+    tiny_net.eval()
+    objective = term.as_objective()
+    objective(tiny_net, tiny_batch)
+    other = copy.deepcopy(objective)
+    other.load_state_dict(objective.state_dict())
+    first, second = objective(tiny_net, tiny_batch), other(tiny_net, tiny_batch)
+    assert torch.equal(first.total, second.total)
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_an_all_zero_mask_is_exactly_erm(name, tiny_net, tiny_batch):
+    blank = tiny_batch.replace(mask=torch.zeros_like(tiny_batch.mask))
+    tiny_net.eval()
+    erm = rr.recipes.erm()(tiny_net, blank)
+    guided = (CrossEntropy() + 10.0 * TERMS[name][0]())(tiny_net, blank)
+    assert torch.equal(erm.total, guided.total)
+    plain = torch.autograd.grad(erm.total, list(tiny_net.parameters()))
+    penalised = torch.autograd.grad(guided.total, list(tiny_net.parameters()))
+    assert all(torch.equal(a, b) for a, b in zip(plain, penalised, strict=True))
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_the_mask_is_where_the_model_must_not_look(name, tiny_batch):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(32, 3)).double()
+    reads_left = torch.zeros(1, 2, 4, 4, dtype=torch.float64)
+    reads_left[..., :2] = 1
+    with torch.no_grad():
+        model[1].weight *= reads_left.reshape(1, 32)
+    left = reads_left[:, :1].expand(6, 1, 4, 4)
+    penalty = TERMS[name][0]().as_objective()
+    looked_at = penalty(model, tiny_batch.replace(mask=left)).total
+    ignored = penalty(model, tiny_batch.replace(mask=1 - left)).total
+    assert looked_at > 0.001
+    assert ignored == 0
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_a_mask_is_required_and_the_error_says_so(name, tiny_net, tiny_batch):
+    bare = rr.Batch(x=tiny_batch.x, y=tiny_batch.y)
+    with pytest.raises(rr.errors.InvalidBatchError, match="Expected a batch with a `mask`"):
+        TERMS[name][0]().as_objective()(tiny_net, bare)
+
+
+def test_without_gradient_tracking_it_is_the_same_value(term, tiny_net, tiny_batch):
+    tiny_net.eval()
+    term.eval()
+    with torch.no_grad():
+        measured = value(term, tiny_net, tiny_batch)
+    assert measured.item() == pytest.approx(value(term, tiny_net, tiny_batch).item(), rel=1e-12)

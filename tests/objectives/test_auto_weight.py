@@ -1,0 +1,76 @@
+import math
+
+import pytest
+import torch
+
+import rightreasons as rr
+from rightreasons.objectives import R3, AutoWeight, CrossEntropy
+
+
+def norms(model, batch):
+    loss = (CrossEntropy() + 1.0 * R3())(model, batch)
+    result = []
+    for part in loss.parts.values():
+        gradients = torch.autograd.grad(
+            part, list(model.parameters()), retain_graph=True, allow_unused=True
+        )
+        result.append(math.sqrt(sum(float(g.square().sum()) for g in gradients if g is not None)))
+    return result
+
+
+def test_is_the_ratio_of_gradient_norms(tiny_net, tiny_batch):
+    tiny_net.eval()
+    task, penalty = norms(tiny_net, tiny_batch)
+    objective = CrossEntropy() + "auto" * R3()
+    loss = objective(tiny_net, tiny_batch)
+    assert loss.weights["r3"] == pytest.approx(task / penalty)
+    doubled = CrossEntropy() + 2.0 * ("auto" * R3())
+    assert doubled(tiny_net, tiny_batch).weights["r3"] == pytest.approx(2 * task / penalty)
+
+
+def test_is_a_geometric_mean_that_settles(tiny_net, tiny_batch):
+    tiny_net.eval()
+    objective = CrossEntropy() + "auto" * R3()
+    ratios = []
+    for step in range(25):
+        with torch.no_grad():
+            for parameter in tiny_net.parameters():
+                parameter *= 1.02
+        task, penalty = norms(tiny_net, tiny_batch)
+        if step < 20:
+            ratios.append(math.log(task / penalty))
+        weight = objective(tiny_net, tiny_batch).weights["r3"]
+        assert weight == pytest.approx(math.exp(sum(ratios) / len(ratios)))
+    assert objective.auto_weights["r3"].settled
+
+
+def test_a_batch_without_masks_does_not_count(tiny_net, tiny_batch):
+    tiny_net.eval()
+    blank = tiny_batch.replace(mask=torch.zeros_like(tiny_batch.mask))
+    objective = CrossEntropy() + "auto" * R3()
+    assert objective(tiny_net, blank).weights["r3"] == 0.0
+    assert int(objective.auto_weights["r3"].count) == 0
+
+
+def test_does_not_move_in_evaluation(tiny_net, tiny_batch):
+    objective = (CrossEntropy() + "auto" * R3()).eval()
+    objective(tiny_net, tiny_batch)
+    assert objective.weights["r3"] == 0.0
+
+
+def test_state_is_saved_with_the_objective(tiny_net, tiny_batch):
+    objective = CrossEntropy() + "auto" * R3()
+    objective(tiny_net, tiny_batch)
+    other = CrossEntropy() + "auto" * R3()
+    other.load_state_dict(objective.state_dict())
+    assert other.weights == objective.weights
+    assert other.weights["r3"] > 0
+
+
+def test_needs_something_to_measure_against(tiny_net, tiny_batch):
+    with pytest.raises(rr.errors.InvalidSettingError, match="Expected a term with a fixed weight"):
+        ("auto" * R3())(tiny_net, tiny_batch)
+
+
+def test_unseen_is_zero():
+    assert AutoWeight().value == 0.0

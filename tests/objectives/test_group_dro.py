@@ -1,0 +1,84 @@
+import pytest
+import torch
+from tests.reference import terms
+from torch.nn import functional
+
+import rightreasons as rr
+from rightreasons.objectives import GroupDRO
+
+
+def test_follows_its_slow_twin_over_steps(tiny_net, tiny_batch):
+    tiny_net.eval()
+    term = GroupDRO(num_groups=4, step_size=0.5)  # the fourth group never comes
+    weights = [0.25] * 4
+    losses = functional.cross_entropy(tiny_net(tiny_batch.x), tiny_batch.y, reduction="none")
+    for _ in range(5):
+        weights, expected = terms.group_dro(
+            losses.tolist(), tiny_batch.group.tolist(), weights, 0.5
+        )
+        got = term.as_objective()(tiny_net, tiny_batch).total.item()
+        assert got == pytest.approx(expected, rel=1e-10)
+        assert term.log_weights.softmax(0).tolist() == pytest.approx(weights)
+
+
+def test_the_worst_group_gains_weight(tiny_net, tiny_batch):
+    tiny_net.eval()
+    term = GroupDRO(num_groups=3, step_size=1.0)
+    losses = functional.cross_entropy(tiny_net(tiny_batch.x), tiny_batch.y, reduction="none")
+    means = losses.detach().reshape(3, 2).mean(dim=1)
+    for _ in range(50):
+        term.as_objective()(tiny_net, tiny_batch)
+    assert term.log_weights.argmax() == means.argmax()
+
+
+def test_the_adjustment_favours_small_groups(tiny_net, tiny_batch):
+    tiny_net.eval()
+    term = GroupDRO(num_groups=3, step_size=1.0, adjustment=10.0, group_counts=(10000, 10000, 1))
+    term.as_objective()(tiny_net, tiny_batch)
+    assert term.log_weights.argmax() == 2
+
+
+def test_weights_stand_still_in_evaluation(tiny_net, tiny_batch):
+    term = GroupDRO(num_groups=3)
+    term.eval()
+    term.as_objective()(tiny_net, tiny_batch)
+    with torch.no_grad():
+        term.train()
+        term.as_objective()(tiny_net, tiny_batch)
+    assert term.log_weights.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_learns_the_number_of_groups_and_restores_it(tiny_net, tiny_batch):
+    objective = rr.recipes.group_dro(step_size=0.1)
+    objective(tiny_net, tiny_batch)
+    fresh = rr.recipes.group_dro(step_size=0.1)
+    fresh.load_state_dict(objective.state_dict())
+    saved = objective.terms["group_dro"].log_weights
+    assert len(saved) == 3
+    assert torch.equal(fresh.terms["group_dro"].log_weights, saved)
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        (None, "Expected every sample to have a group.*no `group` in a batch of 6"),
+        (torch.tensor([0, 1, -1, 0, -1, 0]), "2 unknown groups in a batch of 6"),
+        (torch.tensor([0, 1, 9, 0, 1, 0]), "Expected groups from 0 to 2, but got 9"),
+    ],
+)
+def test_unknown_groups_are_an_error(tiny_net, tiny_batch, group, words):
+    batch = rr.Batch(x=tiny_batch.x, y=tiny_batch.y, group=group)
+    with pytest.raises(rr.errors.InvalidBatchError, match=words):
+        rr.recipes.group_dro(num_groups=3)(tiny_net, batch)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"step_size": -1.0}, "Expected `step_size` of at least 0"),
+        ({"adjustment": 1.0}, "Expected `group_counts` beside an `adjustment`"),
+    ],
+)
+def test_bad_settings(settings, words):
+    with pytest.raises(rr.errors.InvalidSettingError, match=words):
+        GroupDRO(**settings)
