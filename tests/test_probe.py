@@ -6,7 +6,7 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.errors import DoubleBackwardError, InvalidBatchError, UnknownNameError
-from rightreasons.probe import depends_on_mode
+from rightreasons.probe import depends_on_mode, placed
 
 
 @pytest.mark.parametrize("target", list(rr.Target))
@@ -183,6 +183,17 @@ def test_a_model_that_cuts_the_graph(tiny_batch):
 )
 def test_layers_that_depend_on_the_mode(model, depends):
     assert depends_on_mode(model) is depends
+
+
+def test_a_batch_is_placed_where_the_model_is():
+    batch = rr.Batch(x=torch.rand(2, 4), y=torch.tensor([0, 1]), mask=torch.ones(2, 4))
+    moved = placed(batch, nn.Linear(4, 2).double())
+    assert (moved.x.dtype, moved.mask.dtype, moved.y.dtype) == (
+        torch.float64,
+        torch.float64,
+        torch.int64,
+    )
+    assert placed(batch, nn.Flatten()) is batch
 
 
 def test_bfloat16_logits_are_read_in_single_precision():

@@ -108,5 +108,8 @@ class UnknownNameError(RightReasonsError, ValueError):
         names = sorted(known)
         near = difflib.get_close_matches(name.replace("-", "_"), names, n=3, cutoff=0.5)
         hint = f" Did you mean {' or '.join(repr(match) for match in near)}?" if near else ""
-        super().__init__(f"Expected a {kind}, but got {name!r}.{hint} Known: {', '.join(names)}.")
+        article = "an" if kind[0] in "aeiou" else "a"
+        super().__init__(
+            f"Expected {article} {kind}, but got {name!r}.{hint} Known: {', '.join(names)}."
+        )
         self.nearest = near

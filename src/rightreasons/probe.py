@@ -19,7 +19,7 @@ from rightreasons.errors import DoubleBackwardError, InvalidBatchError, UnknownN
 from rightreasons.target import Target
 from rightreasons.types import Batch
 
-__all__ = ["Probe", "depends_on_mode"]
+__all__ = ["Probe", "depends_on_mode", "placed"]
 
 
 class Probe:
@@ -210,6 +210,13 @@ class Probe:
         if self.create_graph:
             refuse_dead_ends(gradient)
         return gradient
+
+
+def placed(batch: Batch, model: nn.Module) -> Batch:
+    """The batch on the device of the model's parameters and in their precision."""
+    floating = (weight for weight in model.parameters() if weight.is_floating_point())
+    first = next(floating, None)
+    return batch if first is None else batch.to(first.device, first.dtype)
 
 
 def depends_on_mode(model: nn.Module) -> bool:

@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
+
+from rightreasons.objectives.gradient_norm import gradient_norm
 
 __all__ = ["AutoWeight"]
 
@@ -47,28 +49,12 @@ class AutoWeight(nn.Module):
         count = int(self.count)
         return self.ratio * math.exp(float(self.log_sum) / count) if count else 0.0
 
-    def observe(self, task: Tensor, penalty: Tensor, parameters: Sequence[Tensor]) -> None:
-        """Take one step's ratio into account; the graphs stay."""
-        if not penalty.requires_grad:
-            return
-        norms = torch.stack([_gradient_norm(part, parameters) for part in (task, penalty)])
-        if distributed.is_available() and distributed.is_initialized():
-            distributed.all_reduce(norms)
-        pull, push = norms.tolist()
-        if pull > 0 and push > 0 and math.isfinite(pull) and math.isfinite(push):
+    def observe(
+        self, task: Tensor, penalty: Tensor, parameters: Sequence[Tensor], num_samples: int
+    ) -> None:
+        """Take one step's ratio into account; see `gradient_norm` for the arguments."""
+        pull = gradient_norm(task, parameters, num_samples)
+        push = gradient_norm(penalty, parameters, num_samples)
+        if 0 < pull < math.inf and 0 < push < math.inf:
             self.log_sum += math.log(pull) - math.log(push)
             self.count += 1
-
-
-def _gradient_norm(loss: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-    gradients = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
-    norms = [
-        torch.linalg.vector_norm(gradient.double())
-        for gradient in gradients
-        if gradient is not None
-    ]
-    return (
-        torch.linalg.vector_norm(torch.stack(norms))
-        if norms
-        else loss.new_zeros((), dtype=torch.float64)
-    )

@@ -167,7 +167,7 @@ class Objective(_Summand):
                 )
             parts[name] = losses.mean()
         parameters = tuple(weight for weight in model.parameters() if weight.requires_grad)
-        self._warm_up(parts, parameters)
+        self._warm_up(parts, parameters, len(batch))
         weights = self.weights
         total = torch.stack([weights[name] * part for name, part in parts.items()]).sum()
         return Loss(total, parts, weights, probe.logits.detach(), parameters)
@@ -192,7 +192,9 @@ class Objective(_Summand):
         """Itself."""
         return self
 
-    def _warm_up(self, parts: dict[str, Tensor], parameters: tuple[Tensor, ...]) -> None:
+    def _warm_up(
+        self, parts: dict[str, Tensor], parameters: tuple[Tensor, ...], num_samples: int
+    ) -> None:
         waiting = {
             name: weight
             for name, weight in self._weights.items()
@@ -208,7 +210,7 @@ class Objective(_Summand):
             )
         task, task_weight = next(iter(fixed.items()))
         for name, weight in waiting.items():
-            weight.observe(task_weight * parts[task], parts[name], parameters)
+            weight.observe(task_weight * parts[task], parts[name], parameters, num_samples)
 
     def _summands(self) -> list[tuple[str, Term, Weight | AutoWeight]]:
         return [(name, self.terms[name], self._weights[name]) for name in self.terms]  # type: ignore[misc]

@@ -1,0 +1,123 @@
+"""Files that survive a crash: written beside, flushed, then moved into place."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from rightreasons.errors import CheckpointMismatchError, OutputError, RunNotFoundError
+
+__all__ = [
+    "load_checkpoint",
+    "load_weights_into",
+    "save_checkpoint",
+    "save_weights",
+    "write_atomically",
+    "writable_folder",
+    "write_json",
+]
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Let ``write`` fill a new file and put it at ``path``: whole, or not at all."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise _not_writable(path.parent, error) from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write indented JSON, atomically; NaN is refused, since JSON has none."""
+    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def writable_folder(path: str | Path) -> Path:
+    """Create a folder, or raise an error that says why it cannot be written."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _not_writable(folder, error) from error
+    return folder
+
+
+def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
+    """Save tensors and plain values so that `load_checkpoint` can read them safely."""
+    write_atomically(path, lambda file: torch.save(dict(state), file))
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Load what `save_checkpoint` wrote; no code in the file is ever run."""
+    if not path.exists():
+        raise RunNotFoundError(f"Expected a checkpoint at {path}, but there is none to resume.")
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise CheckpointMismatchError(
+            f"Expected a checkpoint of rightreasons at {path}, but it cannot be read: {error}"
+        ) from error
+    return state
+
+
+def save_weights(path: Path, model: nn.Module) -> None:
+    """Save a model's state as safetensors."""
+    tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+    distinct = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
+    data = save(distinct)
+    write_atomically(path, lambda file: file.write(data))
+
+
+def load_weights_into(model: nn.Module, path: Path) -> None:
+    """Load safetensors of exactly this model."""
+    if not path.exists():
+        raise RunNotFoundError(f"Expected weights at {path}, but there are none.")
+    tensors = load_file(path)
+    refuse_other_model(tensors, model, path)
+    model.load_state_dict(tensors)
+
+
+def refuse_other_model(state: Mapping[str, Tensor], model: nn.Module, path: Path) -> None:
+    """Raise if a saved state does not fit the model, naming what differs."""
+    own = model.state_dict()
+    missing = [name for name in own if name not in state]
+    extra = [name for name in state if name not in own]
+    shapes = [
+        f"{name} {tuple(state[name].shape)} for {tuple(own[name].shape)}"
+        for name in own
+        if name in state and state[name].shape != own[name].shape
+    ]
+    if missing or extra or shapes:
+        told = [("missing", missing), ("unknown", extra), ("of another shape", shapes)]
+        words = "; ".join(f"{what}: {', '.join(names[:3])}" for what, names in told if names)
+        raise CheckpointMismatchError(
+            f"Expected {path} to hold the weights of this model, but it is of another one "
+            f"({words}). Build the model it was saved from, or use another folder."
+        )
+
+
+def _not_writable(folder: Path, error: OSError) -> OutputError:
+    reason = error.strerror or str(error)
+    return OutputError(
+        f"Expected a folder to write to, but {folder} cannot be written ({reason}). Choose another "
+        "with --out."
+    )

@@ -1,0 +1,303 @@
+"""The training loop; there is no other."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from lightning_fabric import Fabric
+from torch import nn
+
+from rightreasons.checkpoint import save_weights, writable_folder
+from rightreasons.datasets import Dataset, as_dataset
+from rightreasons.diagnosis import Diagnosis, diagnose, pulls
+from rightreasons.double_backward import explained, refuse_wrappers
+from rightreasons.errors import InvalidSettingError
+from rightreasons.evaluation import evaluate
+from rightreasons.objectives import Objective
+from rightreasons.optimization import OptimizerLike, SchedulerLike, make_optimizer
+from rightreasons.probe import placed
+from rightreasons.process import Interrupts, launched_fabric, seeded
+from rightreasons.schedule import Schedule
+from rightreasons.training import Training
+from rightreasons.training_log import TrainingLog
+from rightreasons.types import Batch
+from rightreasons.watch import gradient_norm, refuse_non_finite_loss
+
+__all__ = ["SELECTIONS", "Fit", "Selection", "fit"]
+
+Selection = Literal["none", "accuracy", "swap_accuracy", "worst_group"]
+SELECTIONS = {
+    "none": None,
+    "accuracy": ("accuracy", "accuracy"),
+    "swap_accuracy": ("swap_accuracy", "swap_accuracy"),
+    "worst_group": ("group_accuracy", "group_accuracy/worst"),
+}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a fit came to; the model itself was trained in place.
+
+    Args:
+        history: One row an epoch, as in ``log.jsonl``.
+        weights: The objective's weights as they ended, automatic ones too.
+        selection: What the kept weights were chosen by, when, and its value.
+        diagnosis: Whether the model learned.
+        seconds: Spent training, over all resumptions.
+    """
+
+    history: list[dict[str, Any]]
+    weights: dict[str, float]
+    selection: dict[str, Any]
+    diagnosis: Diagnosis
+    seconds: float
+
+
+def fit(
+    model: nn.Module,
+    objective: Objective,
+    data: Dataset | Batch,
+    *,
+    epochs: int,
+    validation: Dataset | Batch | None = None,
+    batch_size: int = 128,
+    lr: float = 1e-3,
+    optimizer: OptimizerLike = "adam",
+    scheduler: SchedulerLike = "cosine",
+    seed: int = 0,
+    clip: float | None = None,
+    accumulate: int = 1,
+    select: Selection = "none",
+    out: str | Path | None = None,
+    resume: bool = False,
+    checkpoint_seconds: float = 60.0,
+    progress: bool | None = None,
+    tensorboard: bool = False,
+    precision: str = "32-true",
+    accelerator: str = "auto",
+    devices: int = 1,
+    fabric: Fabric | None = None,
+) -> Fit:
+    """Train ``model`` in place.
+
+    Results depend on the seed and the settings alone: not on the number of processes (up to
+    rounding; layers that mix or drop samples aside), and on the CPU not on how often training was
+    killed and resumed.
+
+    Args:
+        model: Gives logits ``(N, K)``.
+        objective: What to minimise, from `rightreasons.recipes` or a sum of terms.
+        data: To learn from.
+        epochs: Passes over the data.
+        validation: Measured after each epoch.
+        batch_size: Samples in a batch, over all processes.
+        lr: Learning rate, if ``optimizer`` is a name.
+        optimizer: ``"adam"``, ``"adamw"``, ``"sgd"``, or a function of the parameters.
+        scheduler: ``"cosine"``, ``"constant"``, or a function of the optimizer and the number of
+            updates; it is stepped after every update.
+        seed: Of the order of samples and of everything drawn.
+        clip: Largest norm of the gradient; None does not clip.
+        accumulate: Batches to an update.
+        select: Whether to keep the weights of the epoch that is best on ``validation``, and by
+            what; ``"none"`` keeps the last.
+        out: Folder for ``checkpoint.pt``, ``log.jsonl`` and ``model.safetensors``; None writes
+            nothing.
+        resume: Go on from the checkpoint in ``out``, if there is one.
+        checkpoint_seconds: How often to save within an epoch; the end of each is saved anyway.
+        progress: Whether to show a live line; None does so on a terminal.
+        tensorboard: Whether to write for TensorBoard too.
+        precision: As Lightning Fabric's: ``"32-true"``, ``"bf16-mixed"``, ...
+        accelerator: As Fabric's: ``"cpu"``, ``"cuda"``, ``"auto"``.
+        devices: Processes to start; under ``torchrun`` they are its.
+        fabric: A launched Fabric to use in place of the last three.
+
+    Returns:
+        The history, the weights used, the selection and a diagnosis.
+
+    Raises:
+        NonFiniteLossError: A term became NaN or infinite; the last good state is saved.
+        KeyboardInterrupt: Ctrl-C; the state after the last whole update is saved.
+    """
+    data = as_dataset(data)
+    validation = None if validation is None else as_dataset(validation)
+    settings: dict[str, Any] = {
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "lr": lr,
+        "seed": seed,
+        "clip": clip,
+    }
+    settings |= {"accumulate": accumulate, "select": select, "precision": precision}
+    settings |= {"samples": len(data), "terms": list(objective.weights)}
+    _refuse_bad_settings(settings, validation)
+    refuse_wrappers(model)
+    folder = None if out is None else writable_folder(out)
+    fabric = fabric or launched_fabric(accelerator, devices, precision)
+    schedule = Schedule(
+        size=len(data),
+        batch_size=batch_size,
+        accumulate=accumulate,
+        seed=seed,
+        rank=fabric.global_rank,
+        world_size=fabric.world_size,
+    )
+    made, decay = make_optimizer(
+        optimizer,
+        scheduler,
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        lr=lr,
+        num_updates=epochs * schedule.num_updates,
+    )
+    wrapped, stepper = fabric.setup(model, made)
+    training = Training(
+        model=model,
+        wrapped=wrapped,
+        objective=objective.to(fabric.device).train(),
+        data=data,
+        validation=validation,
+        optimizer=made,
+        stepper=stepper,
+        scheduler=decay,
+        schedule=schedule,
+        fabric=fabric,
+        folder=folder,
+        settings=settings,
+    )
+    log = TrainingLog(
+        num_updates=epochs * schedule.num_updates,
+        num_epochs=epochs,
+        folder=folder if fabric.is_global_zero else None,
+        progress=progress if fabric.is_global_zero else False,
+        tensorboard=tensorboard,
+    )
+    with seeded(seed + fabric.global_rank):
+        training.restore(resume=resume)
+        with log, Interrupts() as interrupts:
+            _train(training, log, interrupts, checkpoint_seconds)
+    return _finished(training)
+
+
+def _train(
+    training: Training, log: TrainingLog, interrupts: Interrupts, checkpoint_seconds: float
+) -> None:
+    position, fabric, schedule = training.position, training.fabric, training.schedule
+    parameters, wrapped = training.parameters, training.wrapped
+    # Fabric's own wrapper forbids autograd.grad on its outputs, which a gradient penalty takes.
+    forward = wrapped._forward_module
+    clip, saved = training.settings["clip"], time.monotonic()
+    log.restart(position.history)
+    for epoch in range(position.epoch, training.settings["epochs"]):
+        wrapped.train()
+        began = time.monotonic()
+        updates = schedule.updates(epoch)[position.update :]
+        rows = [micro.rows for update in updates for micro in update]
+        batches = training.data.at_epoch(epoch).batches(rows)
+        for update in updates:
+            for micro in update:
+                batch = placed(next(batches), training.model)
+                waits = micro is not update[-1]
+                with explained(), fabric.no_backward_sync(wrapped, enabled=waits):
+                    with fabric.autocast():
+                        loss = training.objective(forward, batch)
+                    refuse_non_finite_loss(training, loss)
+                    position.pulls = position.pulls or pulls(loss)
+                    fabric.backward(micro.share * loss.total, inputs=parameters)
+                if micro.share:
+                    position.count(loss, batch.y)
+            norm = gradient_norm(training, batch)
+            if clip is not None:
+                fabric.clip_gradients(wrapped, training.stepper, max_norm=clip)
+            training.stepper.step()
+            training.stepper.zero_grad()
+            training.scheduler.step()
+            position.step(norm)
+            log.update(epoch * schedule.num_updates + position.update, epoch, loss)
+            if interrupts.asked(fabric):
+                position.seconds += time.monotonic() - began
+                training.save()
+                raise KeyboardInterrupt(_how_to_resume(training))
+            if checkpoint_seconds <= time.monotonic() - saved:
+                training.save()
+                saved = time.monotonic()
+        position.seconds += time.monotonic() - began
+        log.epoch(_epoch_row(training))
+        training.save()
+
+
+def _epoch_row(training: Training) -> dict[str, Any]:
+    """Measure the epoch that is over, keep its weights if they are the best, begin the next."""
+    position, select = training.position, training.settings["select"]
+    means = position.means(training.fabric)
+    row: dict[str, Any] = {
+        "epoch": position.epoch + 1,
+        "updates": (position.epoch + 1) * training.schedule.num_updates,
+        "lr": training.scheduler.get_last_lr()[0],
+        "parts": {n.removeprefix("parts/"): v for n, v in means.items() if n.startswith("parts/")},
+        "weights": training.objective.weights,
+        "pulls": position.pulls,
+        "accuracy": means["accuracy"],
+        "gradient_norm": means["gradient_norm"],
+        "seconds": position.seconds,
+    }
+    if training.validation is not None:
+        metric, key = SELECTIONS[select] or ("accuracy", "accuracy")
+        measured = evaluate(
+            training.model, training.validation, [*dict.fromkeys(["accuracy", metric])]
+        )
+        row["validation"] = {name: measured[name] for name in dict.fromkeys(["accuracy", key])}
+        if select != "none" and measured[key] > position.best.get("value", -1.0):
+            weights = {n: t.detach().cpu().clone() for n, t in training.model.state_dict().items()}
+            position.best = {
+                "epoch": position.epoch + 1,
+                "value": measured[key],
+                "weights": weights,
+            }
+    position.history.append(row)
+    position.next_epoch()
+    return row
+
+
+def _finished(training: Training) -> Fit:
+    position, settings = training.position, training.settings
+    selection: dict[str, Any] = {"used": settings["select"], "epoch": settings["epochs"]}
+    if position.best:
+        training.model.load_state_dict(position.best["weights"])
+        selection |= {"epoch": position.best["epoch"], "value": position.best["value"]}
+    if training.folder is not None and training.fabric.is_global_zero:
+        save_weights(training.folder / "model.safetensors", training.model)
+    weights = training.objective.weights
+    diagnosis = diagnose(
+        position.history[-1]["accuracy"],
+        training.data.labels,
+        weights,
+        [row["pulls"] for row in position.history],
+    )
+    return Fit(position.history, weights, selection, diagnosis, position.seconds)
+
+
+def _refuse_bad_settings(settings: dict[str, Any], validation: Dataset | None) -> None:
+    for name in ("epochs", "batch_size", "accumulate"):
+        if settings[name] < 1:
+            raise InvalidSettingError(f"Expected `{name}` of at least 1, but got {settings[name]}.")
+    if settings["clip"] is not None and not settings["clip"] > 0:
+        raise InvalidSettingError(f"Expected `clip` above 0, but got {settings['clip']}.")
+    select = settings["select"]
+    if select not in SELECTIONS:
+        raise InvalidSettingError(
+            f"Expected `select` to be one of {tuple(SELECTIONS)}, but got {select!r}."
+        )
+    if select != "none" and validation is None:
+        raise InvalidSettingError(
+            f"Expected `validation` data to select by {select!r}, but got none."
+        )
+
+
+def _how_to_resume(training: Training) -> str:
+    if training.checkpoint is None:
+        return "Stopped. Nothing was saved, since no folder was given with `out`."
+    return (
+        f"Stopped. The state is saved in {training.checkpoint}; go on with resume=True (--resume)."
+    )

@@ -1,0 +1,147 @@
+"""The state of a training run: what it needs, where it is, how it is saved and taken up again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, distributed, nn, optim
+
+from rightreasons.checkpoint import load_checkpoint, refuse_other_model, save_checkpoint
+from rightreasons.datasets import Dataset
+from rightreasons.errors import CheckpointMismatchError, OutputError
+from rightreasons.objectives import Loss, Objective
+from rightreasons.process import random_states, restore_random_states
+from rightreasons.schedule import Schedule
+
+__all__ = ["Position", "Training"]
+
+
+@dataclass
+class Position:
+    """Where training is, and what it has seen."""
+
+    epoch: int = 0
+    update: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+    pulls: dict[str, float] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def count(self, loss: Loss, y: Tensor) -> None:
+        """Add one batch to the sums of the epoch."""
+        size = len(y)
+        correct = int((loss.logits.argmax(dim=1) == y).sum())
+        self._add("samples", size)
+        self._add("correct", correct)
+        for name, part in loss.parts.items():
+            self._add(f"parts/{name}", float(part.detach()) * size)
+
+    def step(self, gradient_norm: float) -> None:
+        """Note that an update was made."""
+        self.update += 1
+        self._add("gradient_norm", gradient_norm)
+
+    def means(self, fabric: Fabric) -> dict[str, float]:
+        """The epoch so far, over all processes: parts of the loss and accuracy."""
+        sums = self.sums
+        if fabric.world_size > 1:
+            names = sorted(sums)
+            values = torch.tensor([sums[name] for name in names], dtype=torch.float64)
+            values = values.to(fabric.device)
+            distributed.all_reduce(values)
+            sums = dict(zip(names, values.tolist(), strict=True))
+            sums["gradient_norm"] /= fabric.world_size
+        parts = [name for name in self.sums if name.startswith("parts/")]
+        means = {name: sums[name] / sums["samples"] for name in parts}
+        means["accuracy"] = sums["correct"] / sums["samples"]
+        means["gradient_norm"] = sums["gradient_norm"] / max(self.update, 1)
+        return means
+
+    def next_epoch(self) -> None:
+        """Begin the next epoch."""
+        self.epoch += 1
+        self.update = 0
+        self.sums = {}
+        self.pulls = {}
+
+    def _add(self, name: str, value: float) -> None:
+        self.sums[name] = self.sums.get(name, 0.0) + value
+
+
+@dataclass
+class Training:
+    """Everything the loop works with."""
+
+    model: nn.Module
+    wrapped: Any
+    objective: Objective
+    data: Dataset
+    validation: Dataset | None
+    optimizer: optim.Optimizer
+    stepper: Any
+    scheduler: optim.lr_scheduler.LRScheduler
+    schedule: Schedule
+    fabric: Fabric
+    folder: Path | None
+    settings: dict[str, Any]
+    position: Position = field(default_factory=Position)
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """What is trained."""
+        return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """Where the state is saved, if anywhere."""
+        return None if self.folder is None else self.folder / "checkpoint.pt"
+
+    def save(self) -> None:
+        """Write the checkpoint, whole or not at all; all processes take part."""
+        if self.checkpoint is None:
+            return
+        states = random_states(self.fabric)
+        if self.fabric.is_global_zero:
+            parts = {name: module.state_dict() for name, module in self._modules().items()}
+            kept = {"position": vars(self.position), "random": states, "settings": self.settings}
+            save_checkpoint(self.checkpoint, {**parts, **kept})
+
+    def restore(self, *, resume: bool) -> None:
+        """Take up the run in the folder, if there is one and that is wanted."""
+        if self.checkpoint is None or not self.checkpoint.exists():
+            return
+        if not resume:
+            raise OutputError(
+                f"Expected a folder without a run, but {self.folder} holds one. Go on with it by "
+                "resume=True (--resume), or choose another folder."
+            )
+        saved = load_checkpoint(self.checkpoint)
+        refuse_other_model(saved["model"], self.model, self.checkpoint)
+        other = {
+            name: (saved["settings"].get(name), value)
+            for name, value in self.settings.items()
+            if saved["settings"].get(name) != value
+        }
+        if other:
+            told = ", ".join(f"{name} {old!r}, now {new!r}" for name, (old, new) in other.items())
+            raise CheckpointMismatchError(
+                f"Expected to resume with the settings of {self.checkpoint}, but they differ: "
+                f"{told}. Use the same settings, or another folder."
+            )
+        for name, module in self._modules().items():
+            module.load_state_dict(saved[name])
+        self.position = Position(**saved["position"])
+        restore_random_states(saved["random"], self.fabric)
+
+    def _modules(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "optimizer": self.optimizer,
+            "scheduler": self.scheduler,
+            "objective": self.objective,
+        }

@@ -1,0 +1,75 @@
+"""Two processes do what one does."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+SCRIPT = """
+import json
+import sys
+import torch
+from torch import nn
+import rightreasons as rr
+
+torch.manual_seed(0)
+y = torch.arange(75) % 3
+data = rr.Batch(
+    x=torch.rand(75, 6, dtype=torch.float64) + y[:, None],
+    y=y,
+    mask=(torch.rand(75, 6) < 0.3).double(),
+    group=torch.arange(75) % 4,
+)
+model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3)).double()
+objective = rr.recipes.group_dro(step_size=0.1) + "auto" * rr.objectives.R3()
+fitted = rr.fit(
+    model, objective, data, validation=data[:31], select="worst_group", epochs=3, batch_size=16,
+    accumulate=2, out=sys.argv[1], accelerator="cpu", devices=int(sys.argv[2]), clip=1.0,
+)
+metrics = rr.evaluate(model, data, batch_size=10)
+if not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0:
+    rows = [{k: v for k, v in row.items() if k != "seconds"} for row in fitted.history]
+    print("RESULT " + json.dumps({"metrics": metrics, "history": rows, "weights": fitted.weights}))
+"""
+
+
+def result(command, out, script, devices):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [*command, str(script), str(out), str(devices)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT "))
+    return json.loads(line.removeprefix("RESULT ")), load_file(out / "model.safetensors")
+
+
+def flat(value, prefix=""):
+    if isinstance(value, dict):
+        return {k: v for n, part in value.items() for k, v in flat(part, f"{prefix}/{n}").items()}
+    if isinstance(value, list):
+        return flat(dict(enumerate(value)), prefix)
+    return {prefix: value}
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "fabric"])
+def test_two_processes_equal_one(tmp_path, launcher):
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    two = torchrun if launcher == "torchrun" else [sys.executable]
+    one_result, one_weights = result([sys.executable], tmp_path / "one", script, 1)
+    two_result, two_weights = result(two, tmp_path / "two", script, 2)
+    for name, tensor in one_weights.items():
+        torch.testing.assert_close(two_weights[name], tensor, rtol=1e-9, atol=1e-9)
+    ours, theirs = flat(one_result), flat(two_result)
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        assert theirs[name] == pytest.approx(value, rel=1e-7, abs=1e-9), name

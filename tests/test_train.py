@@ -1,0 +1,315 @@
+import json
+import os
+import signal
+
+import pytest
+import torch
+from torch import nn, optim
+
+import rightreasons as rr
+from rightreasons.errors import (
+    CheckpointMismatchError,
+    InvalidSettingError,
+    NonFiniteLossError,
+    OutputError,
+)
+from rightreasons.objectives import CrossEntropy, Term
+
+
+def separable(size=60, masks=True):
+    """Two classes told apart by the first feature; the second must not matter."""
+    generator = torch.Generator().manual_seed(1)
+    y = torch.arange(size) % 2
+    x = torch.rand(size, 4, generator=generator)
+    x[:, 0] += y
+    mask = torch.tensor([0.0, 1.0, 0.0, 0.0]).expand(size, 4) if masks else None
+    return rr.Batch(x=x, y=y, mask=mask, group=y)
+
+
+def net(dropout=0.0):
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(dropout), nn.Linear(8, 2))
+
+
+def weights(model):
+    return torch.cat([tensor.flatten() for tensor in model.state_dict().values()])
+
+
+def test_learns_and_tells_what_happened():
+    model = net()
+    fitted = rr.fit(
+        model, rr.recipes.r3(weight=1.0), separable(), epochs=30, lr=0.05, batch_size=20
+    )
+    assert rr.evaluate(model, separable(), ["accuracy"])["accuracy"] > 0.95
+    assert [row["epoch"] for row in fitted.history] == list(range(1, 31))
+    assert set(fitted.history[0]["parts"]) == {"cross_entropy", "r3"}
+    assert (
+        fitted.history[-1]["parts"]["cross_entropy"] < fitted.history[0]["parts"]["cross_entropy"]
+    )
+    assert fitted.history[-1]["lr"] == 0.0
+    assert fitted.weights == {"cross_entropy": 1.0, "r3": 1.0}
+    assert fitted.selection == {"used": "none", "epoch": 30}
+    assert fitted.diagnosis.learned
+
+
+def test_the_same_seed_gives_the_same_weights_and_the_users_random_numbers_stay():
+    results = []
+    for seed in (0, 0, 1):
+        model = net(dropout=0.5)
+        torch.manual_seed(7)
+        rr.fit(model, rr.recipes.erm(), separable(), epochs=2, batch_size=16, seed=seed)
+        results.append((weights(model), torch.rand(1).item()))
+    assert torch.equal(results[0][0], results[1][0])
+    assert not torch.equal(results[0][0], results[2][0])
+    assert results[0][1] == results[1][1] == results[2][1]
+
+
+def test_equals_a_loop_by_hand():
+    data, model, twin = separable(), net(), net()
+    rr.fit(model, rr.recipes.erm(), data, epochs=1, batch_size=60, lr=0.1, optimizer="sgd")
+    loss = nn.functional.cross_entropy(twin(data.x), data.y)
+    loss.backward()
+    for parameter in twin.parameters():
+        parameter.data -= 0.1 * parameter.grad
+    torch.testing.assert_close(weights(model), weights(twin))
+
+
+def test_accumulated_batches_equal_one_large_batch():
+    one, many = net(), net()
+    data = separable(50)  # the last update is smaller than the others
+    settings = {"epochs": 2, "optimizer": "sgd", "lr": 0.1}
+    rr.fit(one, rr.recipes.r3(weight=1.0), data, batch_size=16, **settings)
+    rr.fit(many, rr.recipes.r3(weight=1.0), data, batch_size=4, accumulate=4, **settings)
+    torch.testing.assert_close(weights(one), weights(many))
+
+
+def test_clipping_bounds_the_step():
+    model, before = net(), weights(net())
+    data = separable()
+    rr.fit(
+        model, rr.recipes.erm(), data, epochs=1, batch_size=60, lr=1.0, optimizer="sgd", clip=1e-3
+    )
+    assert (weights(model) - before).norm().item() == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_any_optimizer_and_scheduler():
+    rates = []
+
+    def halving(optimizer, num_updates):
+        rates.append(num_updates)
+        return optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+
+    fitted = rr.fit(
+        net(),
+        rr.recipes.erm(),
+        separable(),
+        epochs=2,
+        batch_size=30,
+        optimizer=lambda parameters: optim.RMSprop(parameters, lr=0.4),
+        scheduler=halving,
+    )
+    assert rates == [4]
+    assert fitted.history[-1]["lr"] == pytest.approx(0.4 / 16)
+
+
+@pytest.mark.parametrize("select", ["accuracy", "swap_accuracy", "worst_group"])
+def test_selection_keeps_the_best_epoch_and_says_so(select):
+    model = net()
+    fitted = rr.fit(
+        model,
+        rr.recipes.erm(),
+        separable(),
+        validation=separable(40),
+        epochs=4,
+        lr=0.05,
+        select=select,
+    )
+    key = {"worst_group": "group_accuracy/worst"}.get(select, select)
+    values = [row["validation"][key] for row in fitted.history]
+    assert fitted.selection["used"] == select
+    assert fitted.selection["value"] == max(values)
+    assert fitted.selection["epoch"] == values.index(max(values)) + 1
+    assert rr.evaluate(model, separable(40))[key] == max(values)
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "64-true"])
+def test_other_precisions_run(precision):
+    fitted = rr.fit(
+        net(), rr.recipes.r3(weight=1.0), separable(), epochs=20, lr=0.05, precision=precision
+    )
+    assert fitted.diagnosis.learned
+
+
+def test_automatic_weights_are_reported():
+    fitted = rr.fit(net(), rr.recipes.r3(weight="auto"), separable(), epochs=2, batch_size=10)
+    assert fitted.weights["r3"] > 0
+    assert fitted.history[-1]["weights"] == fitted.weights
+
+
+def test_a_penalty_that_switches_learning_off_is_named():
+    fitted = rr.fit(
+        net(), rr.recipes.input_gradient(weight=1e5), separable(), epochs=5, lr=0.05, batch_size=10
+    )
+    assert not fitted.diagnosis.learned
+    assert fitted.diagnosis.suspects == ("input_gradient",)
+    assert "`input_gradient` (weight 100000) pulled" in fitted.diagnosis.message
+
+
+def test_writes_a_log_and_weights(tmp_path):
+    model = net()
+    fitted = rr.fit(
+        model, rr.recipes.erm(), separable(), validation=separable(), epochs=2, out=tmp_path
+    )
+    rows = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert rows == fitted.history
+    assert {"epoch", "updates", "lr", "parts", "accuracy", "validation"} <= set(rows[0])
+    assert (tmp_path / "model.safetensors").exists()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_tensorboard_files_are_written(tmp_path):
+    rr.fit(net(), rr.recipes.erm(), separable(), epochs=1, out=tmp_path, tensorboard=True)
+    assert list((tmp_path / "tensorboard").glob("events*"))
+
+
+def test_an_old_run_is_not_overwritten(tmp_path):
+    rr.fit(net(), rr.recipes.erm(), separable(), epochs=1, out=tmp_path)
+    with pytest.raises(OutputError, match="Expected a folder without a run.*--resume"):
+        rr.fit(net(), rr.recipes.erm(), separable(), epochs=1, out=tmp_path)
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path):
+    model, other = net(), net()
+    first = rr.fit(model, rr.recipes.erm(), separable(), epochs=2, out=tmp_path)
+    again = rr.fit(other, rr.recipes.erm(), separable(), epochs=2, out=tmp_path, resume=True)
+    assert torch.equal(weights(model), weights(other))
+    assert again.history == first.history
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path):
+    rr.fit(net(), rr.recipes.erm(), separable(), epochs=1, out=tmp_path)
+    with pytest.raises(CheckpointMismatchError, match="of another one.*0.weight \\(8, 4\\)"):
+        rr.fit(
+            nn.Sequential(nn.Linear(4, 2)),
+            rr.recipes.erm(),
+            separable(),
+            epochs=1,
+            out=tmp_path,
+            resume=True,
+        )
+
+
+def test_resuming_with_other_settings_is_refused(tmp_path):
+    rr.fit(net(), rr.recipes.erm(), separable(), epochs=1, out=tmp_path)
+    with pytest.raises(CheckpointMismatchError, match="lr 0.001, now 0.5"):
+        rr.fit(net(), rr.recipes.erm(), separable(), epochs=1, lr=0.5, out=tmp_path, resume=True)
+
+
+class Poison(Term):
+    """Turns bad after some updates, in value or in gradient only."""
+
+    def __init__(self, *, after, in_value):
+        super().__init__()
+        self.after, self.in_value, self.calls = after, in_value, 0
+
+    def forward(self, probe):
+        self.calls += 1
+        if self.calls <= self.after:
+            return 0.0 * probe.logits.sum(dim=1)
+        if self.in_value:
+            return float("nan") * probe.logits.sum(dim=1)
+        return (0.0 * probe.logits.sum(dim=1)).abs().sqrt()
+
+
+@pytest.mark.parametrize(
+    ("in_value", "words"),
+    [(True, "the term `poison` became NaN"), (False, "the gradient of `poison` became NaN")],
+)
+def test_a_nan_stops_and_names_the_term(tmp_path, in_value, words):
+    model = net()
+    objective = CrossEntropy() + 1.0 * Poison(after=5, in_value=in_value)
+    with pytest.raises(NonFiniteLossError, match=words + ".*epoch 2, update 3.*last good state"):
+        rr.fit(model, objective, separable(), epochs=4, batch_size=20, out=tmp_path)
+    saved = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    assert all(torch.isfinite(tensor).all() for tensor in saved["model"].values())
+    assert (saved["position"]["epoch"], saved["position"]["update"]) == (1, 2)
+
+
+class Interrupt(Term):
+    """Presses Ctrl-C in the middle of an update."""
+
+    def __init__(self, *, at):
+        super().__init__()
+        self.at, self.calls = at, 0
+
+    def forward(self, probe):
+        self.calls += 1
+        if self.calls == self.at:
+            os.kill(os.getpid(), signal.SIGINT)
+        return 0.0 * probe.logits.sum(dim=1)
+
+
+def test_ctrl_c_saves_and_says_how_to_resume(tmp_path):
+    settings = {"epochs": 3, "batch_size": 10, "seed": 5}
+    whole = net(dropout=0.3)
+    rr.fit(whole, CrossEntropy() + 1.0 * Interrupt(at=-1), separable(), **settings)
+    model = net(dropout=0.3)
+    with pytest.raises(KeyboardInterrupt, match="saved in .*checkpoint.pt; go on with resume=True"):
+        rr.fit(model, CrossEntropy() + 1.0 * Interrupt(at=8), separable(), out=tmp_path, **settings)
+    resumed = net(dropout=0.3)
+    rr.fit(
+        resumed,
+        CrossEntropy() + 1.0 * Interrupt(at=-1),
+        separable(),
+        out=tmp_path,
+        resume=True,
+        **settings,
+    )
+    assert torch.equal(weights(resumed), weights(whole))
+
+
+def test_ctrl_c_without_a_folder_says_that_nothing_is_saved():
+    with pytest.raises(KeyboardInterrupt, match="Nothing was saved"):
+        rr.fit(net(), CrossEntropy() + 1.0 * Interrupt(at=1), separable(), epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"epochs": 0}, "Expected `epochs` of at least 1"),
+        ({"batch_size": 0}, "Expected `batch_size` of at least 1"),
+        ({"accumulate": 0}, "Expected `accumulate` of at least 1"),
+        ({"clip": 0.0}, "Expected `clip` above 0"),
+        ({"select": "best"}, "Expected `select` to be one of"),
+        ({"select": "accuracy"}, "Expected `validation` data to select by 'accuracy'"),
+        ({"lr": -1.0}, "Expected `lr` above 0"),
+        ({"optimizer": "adamm"}, "Expected an optimizer, but got 'adamm'. Did you mean 'adam'"),
+    ],
+)
+def test_bad_settings(settings, words):
+    with pytest.raises((InvalidSettingError, rr.errors.UnknownNameError), match=words):
+        rr.fit(net(), rr.recipes.erm(), separable(), **{"epochs": 1, **settings})
+
+
+def test_a_frozen_model_is_refused():
+    with pytest.raises(InvalidSettingError, match="all of them are frozen"):
+        rr.fit(net().requires_grad_(False), rr.recipes.erm(), separable(), epochs=1)
+
+
+def test_an_unused_parameter_is_left_alone():
+    model = net()
+    model.register_parameter("idle", nn.Parameter(torch.ones(2)))
+    rr.fit(model, rr.recipes.r3(), separable(), epochs=1)
+    assert model.idle.tolist() == [1.0, 1.0]
+
+
+def test_data_drawn_anew_each_epoch_are_asked_for_by_epoch():
+    epochs = []
+
+    class Redrawn(rr.datasets.InMemory):
+        def at_epoch(self, epoch):
+            epochs.append(epoch)
+            return self
+
+    rr.fit(net(), rr.recipes.erm(), Redrawn(separable()), epochs=3)
+    assert epochs == [0, 1, 2]
