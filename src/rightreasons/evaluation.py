@@ -73,7 +73,7 @@ def _share_of_rows(size: int, batch_size: int) -> list[Tensor]:
     rows = torch.arange(size)
     if distributed.is_available() and distributed.is_initialized():
         rows = rows[distributed.get_rank() :: distributed.get_world_size()]
-    return list(rows.split(batch_size))
+    return list(torch.split(rows, batch_size))
 
 
 def _flattened(values: dict[str, float | dict[str, float]]) -> dict[str, float]:

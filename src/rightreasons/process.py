@@ -95,7 +95,8 @@ class Interrupts:
         """Whether to stop now; the same answer in all processes."""
         if fabric.world_size == 1:
             return self._asked
-        total = fabric.all_reduce(torch.tensor(float(self._asked)), reduce_op="sum")
+        total = torch.tensor(float(self._asked), device=fabric.device)
+        distributed.all_reduce(total)
         return bool(total > 0)
 
     def _note(self, number: int, frame: FrameType | None) -> None:

@@ -61,8 +61,8 @@ class Schedule:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
         order = torch.randperm(self.size, generator=generator)
         return [
-            [self._part(batch, len(samples)) for batch in samples.split(self.batch_size)]
-            for samples in order.split(self.batch_size * self.accumulate)
+            [self._part(batch, len(samples)) for batch in torch.split(samples, self.batch_size)]
+            for samples in torch.split(order, self.batch_size * self.accumulate)
         ]
 
     def _part(self, batch: Tensor, samples_in_update: int) -> Micro:

@@ -119,4 +119,4 @@ def _summary_writer(folder: Path) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise MissingExtraError("Writing for TensorBoard", "tensorboard") from error
-    return SummaryWriter(folder / "tensorboard")  # type: ignore[no-untyped-call]
+    return SummaryWriter(folder / "tensorboard")

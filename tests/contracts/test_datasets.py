@@ -67,7 +67,7 @@ def image_files(root):
 FOLDER = {"mask_polarity": "irrelevant", "flip": True, "crop": 2}
 CASES = {
     "decoy_digits": Case("decoy_digits", {}, patch=3),
-    "decoy_digits, any": Case("decoy_digits", {"test_colours": "any"}, patch=3),
+    "decoy_digits, wrong": Case("decoy_digits", {"test_colours": "wrong"}, patch=3),
     "decoy_mnist, ross": Case("decoy_mnist", {"validation": 500}, mnist_files, patch=4),
     "decoy_mnist, faint": Case(
         "decoy_mnist", {"validation": 500, "colours": "faint"}, mnist_files, patch=4

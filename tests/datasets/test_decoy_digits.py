@@ -40,7 +40,7 @@ def test_the_oracle_differs_in_the_greys_of_training_and_validation_only():
 
 def test_test_colours():
     own = 1 - torch.arange(10) * 25 / 255
-    wrong, uniform = decoy_digits().test, decoy_digits(test_colours="any").test
+    wrong, uniform = decoy_digits(test_colours="wrong").test, decoy_digits().test
     assert not torch.isclose(greys(wrong), own[wrong.labels]).any()
     assert 0.05 < torch.isclose(greys(uniform), own[uniform.labels]).float().mean() < 0.15
 
@@ -59,7 +59,7 @@ def test_without_validation_training_gets_everything():
         ({"validation": 1290}, "Expected `validation` to be a whole number from 0 to 1287"),
         ({"oracle": "yes"}, "Expected `oracle` to be True or False"),
         ({"seed": -1}, "Expected `seed` to be a whole number from 0"),
-        ({"test_colours": "label"}, "Expected `test_colours` to be 'wrong' or 'any'"),
+        ({"test_colours": "label"}, "Expected `test_colours` to be 'any' or 'wrong'"),
     ],
 )
 def test_bad_settings(settings, words):

@@ -27,9 +27,7 @@ def test_each_depth_has_one_convolution_and_one_linear_layer_more(depth, feature
 
 
 def test_depth_out_of_range():
-    with pytest.raises(
-        InvalidSettingError, match=r"`depth` to be one of \(2, 3, 4, 5\), but got 6"
-    ):
+    with pytest.raises(InvalidSettingError, match="`depth` to be 2 or 3 or 4 or 5, but got 6"):
         derma_net(depth=6)
 
 

@@ -35,11 +35,11 @@ def test_size_has_one_or_two_sides(size):
 
 @pytest.mark.parametrize("size", [0, "28", 2.5, (28, None)])
 def test_sides_are_counts(size):
-    with pytest.raises(InvalidSettingError, match="`size` to be a whole number of at least 1"):
+    with pytest.raises(InvalidSettingError, match="`size` to be a whole number from 1"):
         check_size(size)
 
 
 def test_a_side_may_be_too_short():
-    assert check_size((8, 9), at_least=8) == (8, 9)
+    assert check_size((8, 9), low=8) == (8, 9)
     with pytest.raises(InvalidSettingError, match="at least 8 x 8 pixels for vgg, but got 9 x 7"):
-        check_size((9, 7), model="vgg", at_least=8)
+        check_size((9, 7), model="vgg", low=8)

@@ -14,7 +14,7 @@ def test_only_two_convolutions_leave_what_the_paper_says(depth, features):
 
 
 def test_depth_out_of_range():
-    with pytest.raises(InvalidSettingError, match=r"`depth` to be one of \(2, 3\), but got 4"):
+    with pytest.raises(InvalidSettingError, match="`depth` to be 2 or 3, but got 4"):
         isic_net(depth=4)
 
 

@@ -95,7 +95,7 @@ def test_convolutions_start_with_hes_deviation():
 
 
 def test_unknown_stem():
-    message = r"`stem` to be one of \('auto', 'cifar', 'imagenet'\), but got 'imagnet'"
+    message = "`stem` to be 'auto' or 'cifar' or 'imagenet', but got 'imagnet'"
     with pytest.raises(InvalidSettingError, match=message):
         resnet18(stem="imagnet")
 

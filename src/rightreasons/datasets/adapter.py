@@ -13,8 +13,8 @@ from torch.utils import data as torch_data
 
 from rightreasons.datasets.dataset import Card, Dataset, InMemory, Splits
 from rightreasons.datasets.read_ahead import read_ahead
-from rightreasons.datasets.setting import checked_number
 from rightreasons.errors import InvalidBatchError
+from rightreasons.setting import checked_number
 from rightreasons.types import Batch
 
 __all__ = ["as_dataset"]

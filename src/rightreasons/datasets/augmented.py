@@ -7,8 +7,8 @@ from torch import Tensor
 
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.datasets.random_stream import random_stream
-from rightreasons.datasets.setting import checked_flag, checked_number
 from rightreasons.errors import InvalidSettingError
+from rightreasons.setting import checked_flag, checked_number
 from rightreasons.types import Batch
 
 __all__ = ["Augmented", "moved"]

@@ -6,7 +6,7 @@ Corners are numbered 0 top left, 1 top right, 2 bottom left, 3 bottom right.
 import torch
 from torch import Tensor
 
-from rightreasons.datasets.setting import checked_number
+from rightreasons.setting import checked_number
 
 __all__ = ["NUM_CORNERS", "all_corners_mask", "corner_mask", "place_patches"]
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from rightreasons.datasets.corner_patch import NUM_CORNERS, place_patches
-from rightreasons.datasets.setting import checked_choice
+from rightreasons.setting import checked_choice
 from rightreasons.types import Batch
 
 __all__ = ["GREYS", "RULES", "decoy_batch", "drawn_colours"]

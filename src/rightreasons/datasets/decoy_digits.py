@@ -8,9 +8,9 @@ from torch.nn import functional
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.decoy import GREYS, decoy_batch
 from rightreasons.datasets.random_stream import random_stream
-from rightreasons.datasets.setting import checked_choice, checked_flag, checked_number
 from rightreasons.datasets.splitting import in_memory_splits, stratified
 from rightreasons.errors import MissingExtraError
+from rightreasons.setting import checked_choice, checked_flag, checked_number
 from rightreasons.types import Batch
 
 __all__ = ["decoy_digits"]
@@ -42,7 +42,7 @@ def decoy_digits(
     patch: int = 3,
     oracle: bool = False,
     validation: int = 297,
-    test_colours: str = "wrong",
+    test_colours: str = "any",
 ) -> Splits:
     """Real handwritten digits, a corner patch whose grey tells the label.
 
@@ -63,8 +63,9 @@ def decoy_digits(
             tell nothing: what a model reaches that has no shortcut to take. Split, corners and
             test set stay the same.
         validation: How many samples to hold out; 0 for none.
-        test_colours: ``"wrong"``: uniform over the nine greys of the other digits, so that no
-            model is right by following the patch; ``"any"``: uniform over all ten.
+        test_colours: ``"any"``: uniform over all ten greys, so that they tell nothing;
+            ``"wrong"``: uniform over those of the nine other digits, so that no model is right by
+            following the patch.
 
     Raises:
         MissingExtraError: scikit-learn is not installed.
@@ -77,7 +78,7 @@ def decoy_digits(
     checked_number("patch", patch, low=1)
     checked_number("size", size, low=DIGIT_SIZE + 2 * patch)
     checked_number("validation", validation, low=0, high=NUM_HELD_IN - 10)
-    checked_choice("test_colours", test_colours, ("wrong", "any"))
+    checked_choice("test_colours", test_colours, ("any", "wrong"))
     rule = "any" if checked_flag("oracle", oracle) else "label"
     x, y = _padded_digits(size)
     sizes = [NUM_TEST, validation]

@@ -12,8 +12,8 @@ from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.decoy import GREYS, decoy_batch
 from rightreasons.datasets.mnist import read_mnist
 from rightreasons.datasets.random_stream import random_stream
-from rightreasons.datasets.setting import checked_choice, checked_flag, checked_number
 from rightreasons.datasets.splitting import in_memory_splits, stratified
+from rightreasons.setting import checked_choice, checked_flag, checked_number
 from rightreasons.types import Batch
 
 __all__ = ["decoy_mnist"]

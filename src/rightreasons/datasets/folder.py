@@ -16,9 +16,9 @@ from rightreasons.datasets.image_reader import ImageReader
 from rightreasons.datasets.image_stream import ImageStream
 from rightreasons.datasets.image_survey import survey
 from rightreasons.datasets.manifest import Manifest, read_manifest
-from rightreasons.datasets.setting import checked_choice, checked_flag, checked_number
 from rightreasons.datasets.splitting import group_counts
 from rightreasons.errors import DatasetCorruptError, InvalidSettingError
+from rightreasons.setting import checked_choice, checked_flag, checked_number
 
 __all__ = ["folder"]
 

@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from rightreasons.datasets.setting import checked_number
+from rightreasons.setting import checked_number
 
 __all__ = ["random_stream"]
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from rightreasons.models.activation import Activation, activation_factory
 from rightreasons.models.image_size import Size, remaining_size
-from rightreasons.models.setting import check_count
+from rightreasons.setting import checked_number
 
 __all__ = ["Convolution", "convnet"]
 
@@ -55,7 +55,7 @@ def convnet(
         (['conv1', 'act1', 'flatten', 'fc1'], Linear(in_features=64, out_features=2, bias=True))
     """
     make_activation = activation_factory(activation)
-    width = check_count("channels", channels)
+    width = checked_number("channels", channels)
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     for number, plan in enumerate(convolutions, start=1):
         layers[f"conv{number}"] = nn.Conv2d(
@@ -70,6 +70,6 @@ def convnet(
         layers[f"fc{number}"] = nn.Linear(width, next_width)
         layers[f"act{len(convolutions) + number}"] = make_activation()
         width = next_width
-    head = nn.Linear(width, check_count("classes", classes, at_least=2))
+    head = nn.Linear(width, checked_number("classes", classes, low=2))
     layers[f"fc{len(hidden) + 1}"] = head
     return nn.Sequential(layers)

@@ -7,7 +7,7 @@ from torch import nn
 from rightreasons.models.activation import Activation
 from rightreasons.models.convnet import Convolution, convnet
 from rightreasons.models.image_size import Size
-from rightreasons.models.setting import check_choice
+from rightreasons.setting import checked_choice
 
 __all__ = ["derma_net"]
 
@@ -56,7 +56,7 @@ def derma_net(
         >>> derma_net(size=64).fc1
         Linear(in_features=14400, out_features=1024, bias=True)
     """
-    depth = check_choice("depth", depth, _DEPTHS)
+    depth = checked_choice("depth", depth, _DEPTHS)
     return convnet(
         "derma_net",
         convolutions=_PLAN[:depth],

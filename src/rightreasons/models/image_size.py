@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from torch import nn
 
 from rightreasons.errors import InvalidSettingError
-from rightreasons.models.setting import check_count
+from rightreasons.setting import checked_number
 
 __all__ = ["Size", "check_size", "remaining_size"]
 
@@ -16,13 +16,13 @@ Size = int | Sequence[int]
 _LARGEST_SEARCHED = 4096
 
 
-def check_size(size: Size, *, model: str = "a model", at_least: int = 1) -> tuple[int, int]:
+def check_size(size: Size, *, model: str = "a model", low: int = 1) -> tuple[int, int]:
     """Height and width, from one number for square images or from both.
 
     Args:
         size: One side of a square image, or ``(H, W)``.
         model: Who asks, for the message.
-        at_least: The smallest side that makes sense for it.
+        low: The smallest side that makes sense for it.
 
     Example:
         >>> check_size(28), check_size([28, 56])
@@ -33,9 +33,9 @@ def check_size(size: Size, *, model: str = "a model", at_least: int = 1) -> tupl
         raise InvalidSettingError(
             f"Expected `size` to be one number of pixels or (H, W), but got {size!r}."
         )
-    height, width = (check_count("size", side) for side in sides)
-    if min(height, width) < at_least:
-        raise _too_small(model, (height, width), at_least)
+    height, width = (checked_number("size", side) for side in sides)
+    if min(height, width) < low:
+        raise _too_small(model, (height, width), low)
     return height, width
 
 
@@ -59,8 +59,8 @@ def remaining_size(model: str, layers: Iterable[nn.Module], size: Size) -> tuple
     remaining = _after(windows, height), _after(windows, width)
     if min(remaining) < 1:
         sides = range(1, _LARGEST_SEARCHED)
-        at_least = next((n for n in sides if _after(windows, n) > 0), _LARGEST_SEARCHED)
-        raise _too_small(model, (height, width), at_least)
+        low = next((n for n in sides if _after(windows, n) > 0), _LARGEST_SEARCHED)
+        raise _too_small(model, (height, width), low)
     return remaining
 
 
@@ -84,9 +84,9 @@ def _after(windows: Iterable[tuple[int, int, int]], pixels: int) -> int:
     return pixels
 
 
-def _too_small(model: str, size: tuple[int, int], at_least: int) -> InvalidSettingError:
+def _too_small(model: str, size: tuple[int, int], low: int) -> InvalidSettingError:
     return InvalidSettingError(
-        f"Expected `size` of at least {at_least} x {at_least} pixels for {model}, but got "
+        f"Expected `size` of at least {low} x {low} pixels for {model}, but got "
         f"{size[0]} x {size[1]}. Enlarge the images, or take a model with fewer poolings, such "
         f"as mlp."
     )

@@ -7,7 +7,7 @@ from torch import nn
 from rightreasons.models.activation import Activation
 from rightreasons.models.convnet import Convolution, convnet
 from rightreasons.models.image_size import Size
-from rightreasons.models.setting import check_choice
+from rightreasons.setting import checked_choice
 
 __all__ = ["isic_net"]
 
@@ -51,7 +51,7 @@ def isic_net(
     """
     return convnet(
         "isic_net",
-        convolutions=_PLAN[: check_choice("depth", depth, _DEPTHS)],
+        convolutions=_PLAN[: checked_choice("depth", depth, _DEPTHS)],
         hidden=(100,),
         classes=classes,
         channels=channels,

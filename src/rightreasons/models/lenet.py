@@ -8,7 +8,7 @@ from torch import nn
 
 from rightreasons.models.activation import Activation, activation_factory
 from rightreasons.models.image_size import Size, remaining_size
-from rightreasons.models.setting import check_count
+from rightreasons.setting import checked_number
 
 __all__ = ["lenet"]
 
@@ -48,7 +48,7 @@ def lenet(
     """
     make_activation = activation_factory(activation)
     layers: OrderedDict[str, nn.Module] = OrderedDict()
-    width = check_count("channels", channels)
+    width = checked_number("channels", channels)
     for number, next_width in enumerate(_WIDTHS, start=1):
         layers[f"conv{number}"] = nn.Conv2d(width, next_width, 3, padding=1)
         layers[f"act{number}"] = make_activation()
@@ -59,5 +59,5 @@ def lenet(
     layers["flatten"] = nn.Flatten()
     layers["fc1"] = nn.Linear(width * height_left * width_left, _HIDDEN)
     layers["act5"] = make_activation()
-    layers["fc2"] = nn.Linear(_HIDDEN, check_count("classes", classes, at_least=2))
+    layers["fc2"] = nn.Linear(_HIDDEN, checked_number("classes", classes, low=2))
     return nn.Sequential(layers)

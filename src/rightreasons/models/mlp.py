@@ -8,7 +8,7 @@ from torch import nn
 
 from rightreasons.errors import InvalidSettingError
 from rightreasons.models.activation import Activation, activation_factory
-from rightreasons.models.setting import check_count
+from rightreasons.setting import checked_number
 
 __all__ = ["mlp", "mlp2"]
 
@@ -46,11 +46,11 @@ def mlp(
         )
     make_activation = activation_factory(activation)
     layers: list[nn.Module] = [nn.Flatten()]
-    width = check_count("inputs", inputs)
+    width = checked_number("inputs", inputs)
     for next_width in hidden:
-        layers += [nn.Linear(width, check_count("hidden", next_width)), make_activation()]
+        layers += [nn.Linear(width, checked_number("hidden", next_width)), make_activation()]
         width = next_width
-    return nn.Sequential(*layers, nn.Linear(width, check_count("classes", classes, at_least=2)))
+    return nn.Sequential(*layers, nn.Linear(width, checked_number("classes", classes, low=2)))
 
 
 def mlp2(

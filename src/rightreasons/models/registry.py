@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from typing import Any
 
 from torch import nn
 
-from rightreasons.errors import InvalidSettingError, UnknownNameError
+from rightreasons.errors import InvalidSettingError
 from rightreasons.models.derma_net import derma_net
 from rightreasons.models.image_size import Size, check_size
 from rightreasons.models.isic_net import isic_net
@@ -16,25 +14,29 @@ from rightreasons.models.lenet import lenet
 from rightreasons.models.mlp import mlp, mlp2
 from rightreasons.models.plant_net import plant_net
 from rightreasons.models.resnet import resnet18, resnet34, resnet50
-from rightreasons.models.setting import check_count
 from rightreasons.models.small_cnn import small_cnn
 from rightreasons.models.vgg import vgg11
+from rightreasons.registry import Registry
+from rightreasons.setting import checked_number
 
-__all__ = ["create", "describe", "names"]
+__all__ = ["MODELS", "create", "describe", "names"]
 
-_MODELS: dict[str, Callable[..., nn.Module]] = {
-    "derma_net": derma_net,
-    "isic_net": isic_net,
-    "lenet": lenet,
-    "mlp": mlp,
-    "mlp2": mlp2,
-    "plant_net": plant_net,
-    "resnet18": resnet18,
-    "resnet34": resnet34,
-    "resnet50": resnet50,
-    "small_cnn": small_cnn,
-    "vgg11": vgg11,
-}
+MODELS: Registry[nn.Module] = Registry(
+    "model",
+    {
+        "derma_net": derma_net,
+        "isic_net": isic_net,
+        "lenet": lenet,
+        "mlp": mlp,
+        "mlp2": mlp2,
+        "plant_net": plant_net,
+        "resnet18": resnet18,
+        "resnet34": resnet34,
+        "resnet50": resnet50,
+        "small_cnn": small_cnn,
+        "vgg11": vgg11,
+    },
+)
 _FROM_THE_DATA = ("channels", "classes", "inputs", "size")
 
 
@@ -45,7 +47,7 @@ def names() -> tuple[str, ...]:
         >>> names()[:3]
         ('derma_net', 'isic_net', 'lenet')
     """
-    return tuple(sorted(_MODELS))
+    return tuple(MODELS)
 
 
 def describe() -> dict[str, str]:
@@ -55,7 +57,7 @@ def describe() -> dict[str, str]:
         >>> describe()["small_cnn"]
         'Four normalised convolutions and a hidden layer, as on biased MNIST.'
     """
-    return {name: (inspect.getdoc(_MODELS[name]) or "").partition("\n")[0] for name in names()}
+    return MODELS.describe()
 
 
 def create(name: str, *, classes: int, channels: int, size: Size, **settings: Any) -> nn.Module:
@@ -74,20 +76,17 @@ def create(name: str, *, classes: int, channels: int, size: Size, **settings: An
         >>> create("mlp", classes=10, channels=1, size=28, hidden=[64])[1]
         Linear(in_features=784, out_features=64, bias=True)
     """
-    key = name.replace("-", "_")
-    if key not in _MODELS:
-        raise UnknownNameError("model", name, _MODELS)
-    make = _MODELS[key]
-    parameters = inspect.signature(make).parameters
-    allowed = [setting for setting in parameters if setting not in _FROM_THE_DATA]
+    known = MODELS.settings(name)
+    allowed = [setting for setting in known if setting not in _FROM_THE_DATA]
     unknown = [setting for setting in settings if setting not in allowed]
     if unknown:
         raise InvalidSettingError(
-            f"Expected the settings of {key} to be among {', '.join(allowed)}, but got "
+            f"Expected the settings of {name} to be among {', '.join(allowed)}, but got "
             f"{', '.join(unknown)}."
         )
-    if "inputs" in parameters:
+    make = MODELS[name]
+    if "inputs" in known:
         height, width = check_size(size)
-        inputs = check_count("channels", channels) * height * width
+        inputs = checked_number("channels", channels) * height * width
         return make(inputs=inputs, classes=classes, **settings)
     return make(classes=classes, channels=channels, size=size, **settings)

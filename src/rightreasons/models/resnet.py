@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from rightreasons.models.activation import Activation, activation_factory
 from rightreasons.models.image_size import Size, check_size
 from rightreasons.models.residual_block import BasicBlock, Bottleneck
-from rightreasons.models.setting import check_choice, check_count, check_factor
+from rightreasons.setting import checked_choice, checked_factor, checked_number
 
 __all__ = ["ResNet", "resnet18", "resnet34", "resnet50"]
 
@@ -56,9 +56,9 @@ class ResNet(nn.Module):
     ) -> None:
         super().__init__()
         make_activation = activation_factory(activation)
-        factor = check_factor("width", width)
+        factor = checked_factor("width", width)
         widths = [max(1, round(factor * stage_width)) for stage_width in _STAGE_WIDTHS]
-        check_count("channels", channels)
+        checked_number("channels", channels)
         if _chosen_stem(stem, size) == "imagenet":
             self.conv1 = nn.Conv2d(channels, widths[0], 7, stride=2, padding=3, bias=False)
             self.maxpool: nn.Module = nn.MaxPool2d(3, stride=2, padding=1)
@@ -76,7 +76,7 @@ class ResNet(nn.Module):
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.flatten = nn.Flatten()
-        self.fc = nn.Linear(inputs, check_count("classes", classes, at_least=2))
+        self.fc = nn.Linear(inputs, checked_number("classes", classes, low=2))
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -201,9 +201,9 @@ def _stage(
 
 
 def _chosen_stem(stem: str, size: Size) -> str:
-    chosen = check_choice("stem", stem, _STEMS)
+    chosen = checked_choice("stem", stem, _STEMS)
     if chosen == "auto":
         is_small = max(check_size(size)) <= _LARGEST_FOR_CIFAR_STEM
         chosen = "cifar" if is_small else "imagenet"
-    check_size(size, model=f"a resnet with the {chosen} stem", at_least=_TOTAL_STRIDE[chosen])
+    check_size(size, model=f"a resnet with the {chosen} stem", low=_TOTAL_STRIDE[chosen])
     return chosen

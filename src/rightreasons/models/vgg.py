@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from rightreasons.models.activation import Activation, activation_factory
 from rightreasons.models.image_size import Size, check_size
-from rightreasons.models.setting import check_choice, check_count, check_factor, check_share
+from rightreasons.setting import checked_choice, checked_factor, checked_number, checked_share
 
 __all__ = ["VGG", "vgg11"]
 
@@ -53,11 +53,11 @@ class VGG(nn.Module):
     ) -> None:
         super().__init__()
         make_activation = activation_factory(activation)
-        factor = check_factor("width", width)
-        shorter_side = min(check_size(size, model="vgg11", at_least=_SMALLEST))
-        check_choice("batch_norm", batch_norm, (False, True))
-        check_share("dropout", dropout)
-        inputs = check_count("channels", channels)
+        factor = checked_factor("width", width)
+        shorter_side = min(check_size(size, model="vgg11", low=_SMALLEST))
+        checked_choice("batch_norm", batch_norm, (False, True))
+        checked_share("dropout", dropout)
+        inputs = checked_number("channels", channels)
         features: list[nn.Module] = []
         for stage in _STAGES:
             for stage_width in stage:
@@ -81,7 +81,7 @@ class VGG(nn.Module):
             nn.Linear(hidden, hidden),
             make_activation(),
             nn.Dropout(dropout),
-            nn.Linear(hidden, check_count("classes", classes, at_least=2)),
+            nn.Linear(hidden, checked_number("classes", classes, low=2)),
         )
         self._initialise()
 

@@ -1,5 +1,6 @@
 """How hard a loss pulls at the parameters."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -28,7 +29,7 @@ def gradient_norm(loss: Tensor, parameters: Sequence[Tensor], num_samples: int) 
             for gradient in gradients
             if gradient is not None
         ]
-        return sum(squares) ** 0.5
+        return math.sqrt(sum(squares))
     flat = [
         (torch.zeros_like(weight) if gradient is None else gradient).double().flatten()
         for weight, gradient in zip(parameters, gradients, strict=True)

@@ -1,0 +1,146 @@
+"""What a training step costs, as ratios measured in one run.
+
+Each round times every kind of step once, in turn, so that a busy machine slows all of them; the
+figures are medians over rounds of the ratio within a round.
+
+    python benchmarks/step_time.py [--rounds 40] [--out benchmarks/results/step_time.json]
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn, optim
+from torch.nn import functional
+
+import rightreasons as rr
+
+Step = Callable[[], object]
+
+
+def task_step(model: nn.Module, batch: rr.Batch) -> Step:
+    """Plain cross-entropy, by hand."""
+    optimizer = optim.Adam(model.parameters(), lr=1e-4)
+
+    def step() -> None:
+        loss = functional.cross_entropy(model(batch.x), batch.y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def r3_by_hand(model: nn.Module, batch: rr.Batch) -> Step:
+    """The same formula as `rr.recipes.r3`, written out with a double backward."""
+    optimizer = optim.Adam(model.parameters(), lr=1e-4)
+
+    def step() -> None:
+        x = batch.x.detach().requires_grad_()
+        losses = functional.cross_entropy(model(x), batch.y, reduction="none")
+        (gradient,) = torch.autograd.grad(losses.sum(), x, create_graph=True)
+        penalty = (batch.mask * gradient).square().flatten(1).sum(dim=1)
+        optimizer.zero_grad()
+        (losses.mean() + 30.0 * penalty.mean()).backward()
+        optimizer.step()
+
+    return step
+
+
+def library_step(model: nn.Module, batch: rr.Batch, objective: rr.Objective) -> Step:
+    """What a user of the library writes in a loop of their own."""
+    optimizer = optim.Adam(model.parameters(), lr=1e-4)
+
+    def step() -> None:
+        loss = objective(model, batch)
+        optimizer.zero_grad()
+        loss.total.backward()
+        optimizer.step()
+
+    return step
+
+
+def pruned_step(model: nn.Module, batch: rr.Batch, objective: rr.Objective) -> Step:
+    """The same with `Loss.backward`, as in `rr.fit`: no gradient of the input in the last pass."""
+    optimizer = optim.Adam(model.parameters(), lr=1e-4)
+
+    def step() -> None:
+        loss = objective(model, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def corner_batch(size: int, shape: tuple[int, int, int]) -> rr.Batch:
+    """Random images with a 4 x 4 mask in the first corner."""
+    x = torch.rand(size, *shape)
+    mask: Tensor = torch.zeros(size, 1, *shape[1:])
+    mask[:, :, :4, :4] = 1
+    return rr.Batch(x=x, y=torch.randint(10, (size,)), mask=mask)
+
+
+def medians(steps: dict[str, Step], base: str, rounds: int) -> dict[str, float]:
+    """Median over rounds of each step's time relative to ``base`` in the same round."""
+    ratios: dict[str, list[float]] = {name: [] for name in steps}
+    for number in range(rounds + 3):
+        seconds = {}
+        for name, step in steps.items():
+            began = time.perf_counter()
+            step()
+            seconds[name] = time.perf_counter() - began
+        if number >= 3:  # the first rounds warm caches up
+            for name in steps:
+                ratios[name].append(seconds[name] / seconds[base])
+    return {name: round(statistics.median(values), 3) for name, values in ratios.items()}
+
+
+def measure(model: Callable[[], nn.Module], batch: rr.Batch, rounds: int) -> dict[str, float]:
+    steps = {
+        "cross_entropy by hand": task_step(model(), batch),
+        "erm": library_step(model(), batch, rr.recipes.erm()),
+        "r3 by hand": r3_by_hand(model(), batch),
+        "r3": library_step(model(), batch, rr.recipes.r3()),
+        "r3 with Loss.backward": pruned_step(model(), batch, rr.recipes.r3()),
+    }
+    result = medians(steps, "cross_entropy by hand", rounds)
+    by_hand = medians({k: steps[k] for k in ("r3 by hand", "r3")}, "r3 by hand", rounds)
+    result["r3 relative to r3 by hand"] = by_hand["r3"]
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--out", type=Path, default=None)
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    result = {
+        "mlp 784-512-10, batch 1000": measure(
+            lambda: rr.models.mlp(inputs=784, hidden=(512,), classes=10),
+            corner_batch(1000, (1, 28, 28)),
+            options.rounds,
+        ),
+        "lenet 32x32, batch 128": measure(
+            lambda: rr.models.lenet(classes=10, channels=3, size=32),
+            corner_batch(128, (3, 32, 32)),
+            options.rounds,
+        ),
+        "machine": {"torch": torch.__version__, "threads": torch.get_num_threads()}
+        | {"python": platform.python_version()},
+    }
+    text = json.dumps(result, indent=2)
+    print(text)
+    if options.out is not None:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

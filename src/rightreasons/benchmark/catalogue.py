@@ -1,0 +1,21 @@
+"""Suites by name."""
+
+from __future__ import annotations
+
+from rightreasons.benchmark.suite import Suite
+from rightreasons.benchmark.suites.decoy_mnist import decoy_mnist
+from rightreasons.registry import Registry
+
+__all__ = ["SUITES", "describe", "find_suite"]
+
+SUITES: Registry[Suite] = Registry("suite", {"decoy_mnist": decoy_mnist})
+
+
+def describe() -> dict[str, str]:
+    """One line for each suite."""
+    return SUITES.describe()
+
+
+def find_suite(suite: Suite | str) -> Suite:
+    """The suite of this name; a suite is itself."""
+    return SUITES.create(suite) if isinstance(suite, str) else suite

@@ -1,0 +1,165 @@
+"""Run a suite: cell by cell, shared with other processes, taken up again after any stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from rightreasons.benchmark.catalogue import find_suite
+from rightreasons.benchmark.cell import Cell, address, config_key
+from rightreasons.benchmark.data_shelf import DataShelf
+from rightreasons.benchmark.plan import Find, plan
+from rightreasons.benchmark.store import Row, Store
+from rightreasons.benchmark.suite import Suite
+from rightreasons.datasets import Splits
+from rightreasons.errors import InvalidSettingError, NonFiniteLossError
+from rightreasons.run import Config, train_run
+
+__all__ = ["run_suite"]
+
+logger = logging.getLogger("rightreasons")
+
+WAIT_SECONDS = 0.5
+
+
+def run_suite(
+    suite: Suite | str,
+    *,
+    out: str | Path,
+    data_dir: str | Path | None = None,
+    budget: str = "small",
+    progress: bool | None = None,
+    accelerator: str = "auto",
+) -> list[Row]:
+    """Run what is not finished yet of a suite; give all its rows.
+
+    May be called by several processes with the same ``out``: they share the work. May be killed
+    at any time: finished cells are kept, a cell that was begun goes on from its checkpoint.
+
+    Args:
+        suite: A suite, or the name of one.
+        out: Where results are kept; several suites may share it.
+        data_dir: Where files of data sets lie.
+        budget: ``"small"`` or ``"paper"``.
+        progress: Whether to show a bar; None does so on a terminal.
+        accelerator: As for `fit`.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C; says how to go on.
+    """
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        raise InvalidSettingError(
+            "Expected a process of its own for a suite, but it was started by torchrun. Start "
+            "`rightreasons bench run` as often as you like with the same --out: the processes "
+            "share the cells."
+        )
+    store = Store(out)
+    sweep = _Sweep(find_suite(suite), budget, store, DataShelf(data_dir, store.data), accelerator)
+    with _bar(progress) as bar:
+        try:
+            return sweep.run(bar)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"Stopped. {sweep.told}, and what was begun is saved in {store.folder}; the same "
+                "command goes on from there."
+            ) from None
+
+
+class _Sweep:
+    def __init__(
+        self, suite: Suite, budget: str, store: Store, shelf: DataShelf, accelerator: str
+    ) -> None:
+        self.suite = suite
+        self.budget = budget
+        self.store = store
+        self.shelf = shelf
+        self.accelerator = accelerator
+        self.told = "Nothing is finished yet"
+        for cell in plan(suite, budget, lambda config: None).cells:
+            cell.config.build_objective()  # a wrong setting is told before hours of work
+
+    def run(self, bar: Progress) -> list[Row]:
+        """Go on until every cell is finished, by this process or another."""
+        task = bar.add_task("starting", total=None)
+        while True:
+            find = self._finder()
+            planned = plan(self.suite, self.budget, find)
+            finished = [row for row in (find(cell.config) for cell in planned.cells) if row]
+            missing = [cell for cell in planned.cells if find(cell.config) is None]
+            num_cells = len(planned.cells) + planned.num_unknown
+            self.told = f"{len(finished)} of {num_cells} cells are finished"
+            bar.update(task, total=num_cells, completed=len(finished))
+            if not missing:
+                return finished
+            for cell in missing:
+                bar.update(task, description=cell.name)
+                if self._run_if_free(cell):
+                    break
+            else:
+                bar.update(task, description="waiting for cells other processes are at")
+                time.sleep(WAIT_SECONDS)
+
+    def _finder(self) -> Find:
+        rows = self.store.rows()
+        begun = {place.partition("-")[0] for place in rows}
+
+        def find(config: Config) -> Row | None:
+            if config_key(config) not in begun:
+                return None  # spares loading the data for their hash
+            return rows.get(self._address(config))
+
+        return find
+
+    def _address(self, config: Config) -> str:
+        return address(config, self.shelf.digest(config))
+
+    def _run_if_free(self, cell: Cell) -> bool:
+        """Whether there is something new to see; not if another process is at the cell."""
+        place = self._address(cell.config)
+        with self.store.claim(place) as claimed:
+            if claimed and place not in self.store.rows():
+                data = self.shelf.load(cell.config)
+                if self._address(cell.config) == place:  # else the data are others by now
+                    logger.info("%s; next: %s", self.told, cell.name)
+                    self._run(cell.config, place, data)
+        return claimed
+
+    def _run(self, config: Config, place: str, data: Splits) -> None:
+        config = replace(config, data_dir=self.shelf.data_dir, accelerator=self.accelerator)
+        folder = self.store.run_folder(place)
+        results: dict[str, Any] = {}
+        failure = ""
+        try:
+            results = train_run(config, folder, resume=True, data=data, progress=False)
+        except NonFiniteLossError as error:
+            failure = str(error)
+        row = Row(
+            address=place,
+            config=asdict(config),
+            data_sha256=self.shelf.digest(config),
+            finished=datetime.now(UTC).isoformat(timespec="seconds"),
+            results=results,
+            failure=failure,
+        )
+        self.store.add(row)
+        (folder / "checkpoint.pt").unlink(missing_ok=True)  # large, and of no more use
+
+
+def _bar(progress: bool | None) -> Progress:
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not (console.is_terminal if progress is None else progress),
+    )

@@ -1,0 +1,28 @@
+"""Everything that can be asked for by name, with one line about each."""
+
+from rightreasons import benchmark, datasets, models
+from rightreasons.errors import UnknownNameError
+from rightreasons.metrics import METRICS
+from rightreasons.objectives.recipes import RECIPES
+
+__all__ = ["KINDS", "catalogue"]
+
+KINDS = {
+    "recipes": RECIPES.describe,
+    "metrics": METRICS.describe,
+    "data": datasets.describe,
+    "models": models.describe,
+    "suites": benchmark.describe,
+}
+
+
+def catalogue(kind: str | None = None) -> dict[str, dict[str, str]]:
+    """Names and descriptions of one kind of thing, or of all.
+
+    Example:
+        >>> sorted(catalogue("recipes")["recipes"])[:2]
+        ['erm', 'group_dro']
+    """
+    if kind is not None and kind not in KINDS:
+        raise UnknownNameError("list", kind, KINDS)
+    return {name: describe() for name, describe in KINDS.items() if kind in (None, name)}

@@ -1,0 +1,25 @@
+"""Metrics: one metric = one file, two pure functions."""
+
+from rightreasons.metrics.accuracy import Accuracy as Accuracy
+from rightreasons.metrics.calibration_error import CalibrationError as CalibrationError
+from rightreasons.metrics.catalogue import METRICS as METRICS
+from rightreasons.metrics.catalogue import suitable as suitable
+from rightreasons.metrics.group_accuracy import GroupAccuracy as GroupAccuracy
+from rightreasons.metrics.input_gradient_mass import InputGradientMass as InputGradientMass
+from rightreasons.metrics.metric import Metric as Metric
+from rightreasons.metrics.metric import Rows as Rows
+from rightreasons.metrics.swap_accuracy import SwapAccuracy as SwapAccuracy
+from rightreasons.metrics.swap_accuracy import transplanted as transplanted
+
+__all__ = [
+    "METRICS",
+    "Accuracy",
+    "CalibrationError",
+    "GroupAccuracy",
+    "InputGradientMass",
+    "Metric",
+    "Rows",
+    "SwapAccuracy",
+    "suitable",
+    "transplanted",
+]

@@ -1,0 +1,88 @@
+"""How often the model is right in each group, and in the worst one."""
+
+import numpy as np
+import torch
+
+from rightreasons.datasets.dataset import Dataset
+from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.metrics.interval import bootstrap_shares, percentile_interval
+from rightreasons.metrics.metric import Metric, Rows
+from rightreasons.probe import Probe
+
+__all__ = ["GroupAccuracy"]
+
+
+class GroupAccuracy(Metric):
+    r"""Accuracy :math:`a_g` in each group g that has samples; unknown groups do not count.
+
+    ======================== ==========================================================
+    ``average``              :math:`\frac1G \sum_g a_g`, every group alike (macro)
+    ``worst``                :math:`\min_g a_g`
+    ``weighted``             :math:`\sum_g n_g a_g / \sum_g n_g` with the *training* counts;
+                             only where the data's card tells them
+    ``NAME``, ``NAME/n``     :math:`a_g` and the number of samples of the group called NAME
+    ``.../low``, ``.../high``  95 % bootstrap interval, resampled within groups
+    ======================== ==========================================================
+
+    A group without samples is left out of everything. The interval of ``worst`` is that of the
+    minimum over groups, which may be another group in each draw; it is biased downward when
+    several groups are about equally bad.
+
+    Args:
+        draws: Bootstrap samples.
+        seed: Of the bootstrap.
+    """
+
+    name = "group_accuracy"
+    higher_is_better = True
+
+    def __init__(self, *, draws: int = 1000, seed: int = 0) -> None:
+        super().__init__()
+        if draws < 1:
+            raise InvalidSettingError(f"Expected `draws` of at least 1, but got {draws}.")
+        self.draws = draws
+        self.seed = seed
+        self._names: tuple[str, ...] = ()
+        self._train_counts: tuple[int, ...] = ()
+
+    def prepare(self, data: Dataset) -> None:
+        """Take the groups' names and training counts from the card."""
+        self._names = data.card.groups
+        self._train_counts = data.card.train_group_counts
+
+    def measure(self, probe: Probe) -> Rows:
+        """See `Metric.measure`."""
+        if probe.batch.group is None:
+            raise InvalidBatchError(
+                "Expected samples with a `group` for GroupAccuracy, but got none. Use data with "
+                "groups, or Accuracy."
+            )
+        correct = probe.logits.argmax(dim=1) == probe.batch.y
+        return {"correct": correct, "group": probe.batch.group}
+
+    def summary(self, rows: Rows) -> dict[str, float]:
+        """See `Metric.summary`."""
+        known = rows["group"] >= 0
+        group, correct = rows["group"][known], rows["correct"][known]
+        if not len(group):
+            raise InvalidBatchError("Expected a sample of a known group, but got none.")
+        present = torch.unique(group)
+        totals = np.array([int((group == g).sum()) for g in present])
+        hits = np.array([int(correct[group == g].sum()) for g in present])
+        shares, drawn = (
+            hits / totals,
+            bootstrap_shares(hits, totals, draws=self.draws, seed=self.seed),
+        )
+        result = {"average": float(shares.mean()), "worst": float(shares.min())}
+        if self._train_counts and len(self._train_counts) > int(present.max()):
+            counts = np.array([self._train_counts[int(g)] for g in present], dtype=float)
+            if counts.sum() > 0:
+                result["weighted"] = float((counts * shares).sum() / counts.sum())
+        intervals = {"average": drawn.mean(axis=1), "worst": drawn.min(axis=1)}
+        for column, g in enumerate(present.tolist()):
+            label = self._names[g] if g < len(self._names) else str(g)
+            result[label], result[f"{label}/n"] = float(shares[column]), float(totals[column])
+            intervals[label] = drawn[:, column]
+        for label, values in intervals.items():
+            result[f"{label}/low"], result[f"{label}/high"] = percentile_interval(values)
+        return result

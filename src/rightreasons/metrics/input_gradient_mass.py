@@ -1,0 +1,57 @@
+"""How much of the model's sensitivity lies where it must not look."""
+
+import torch
+
+from rightreasons.errors import InvalidBatchError
+from rightreasons.metrics.metric import Metric, Rows
+from rightreasons.probe import Probe
+from rightreasons.target import Target
+
+__all__ = ["InputGradientMass"]
+
+
+class InputGradientMass(Metric):
+    r"""The share of the input gradient's magnitude inside the mask: the simplest reliance score.
+
+    .. math:: \frac{\sum_d m_d \, |\partial_d t(x)|}{\sum_d |\partial_d t(x)|}
+
+    averaged over samples whose mask is not empty and whose gradient is not zero. 0 is no reliance;
+    a model that looks everywhere alike has the mask's share of the features, which is given beside
+    it as ``input_gradient_mass/area``. ``input_gradient_mass/n`` is the number of samples. A model
+    that is flat at every sample leans on nothing: it has 0, of 0 samples.
+
+    Args:
+        target: What is differentiated. The logit, not the loss: the loss of a sure model has
+            gradients that vanish in floating point.
+    """
+
+    name = "input_gradient_mass"
+    higher_is_better = False
+    needs_gradient = True
+
+    def __init__(self, *, target: Target | str = Target.LOGIT) -> None:
+        super().__init__()
+        self.target = Target(target)
+
+    def measure(self, probe: Probe) -> Rows:
+        """See `Metric.measure`."""
+        size = probe.gradient(self.target).abs().double()
+        mask = probe.mask.expand_as(size).double()
+        total = size.flatten(1).sum(dim=1)
+        inside = (mask * size).flatten(1).sum(dim=1)
+        area = mask.flatten(1).mean(dim=1)
+        return {"mass": inside / torch.where(total == 0, 1.0, total), "area": area, "total": total}
+
+    def summary(self, rows: Rows) -> dict[str, float]:
+        """See `Metric.summary`."""
+        masked = rows["area"] > 0
+        if not bool(masked.any()):
+            raise InvalidBatchError(
+                "Expected a sample with a mask that is not empty for InputGradientMass, but got "
+                "none. Use data in which something is masked."
+            )
+        counts = masked & (rows["total"] != 0)  # NaN counts, so that it shows
+        if not bool(counts.any()):
+            return {"": 0.0, "area": float(rows["area"][masked].mean()), "n": 0.0}
+        mass, area = rows["mass"][counts].mean(), rows["area"][counts].mean()
+        return {"": float(mass), "area": float(area), "n": float(counts.sum())}

@@ -1,0 +1,93 @@
+"""A metric measures rows, one for each sample, and sums them up once all are there."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor, distributed
+
+from rightreasons.datasets.dataset import Dataset
+from rightreasons.errors import InvalidBatchError
+from rightreasons.probe import Probe
+
+__all__ = ["Metric", "Rows"]
+
+Rows = dict[str, Tensor]
+"""Columns by name, each ``(N, ...)``: one row for each sample."""
+
+
+class Metric(ABC):
+    """Two pure functions: what to measure of each sample, and how to sum it up.
+
+    Rows are kept until `compute`, so that a value cannot depend on how samples were batched. In
+    several processes the rows of all are gathered, and a sample seen twice counts once.
+    """
+
+    name: ClassVar[str]
+    higher_is_better: ClassVar[bool]
+    needs_gradient: ClassVar[bool] = False
+    layers: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self._rows: list[Rows] = []
+
+    @abstractmethod
+    def measure(self, probe: Probe) -> Rows:
+        """What to remember of each sample of the batch."""
+
+    @abstractmethod
+    def summary(self, rows: Rows) -> float | dict[str, float]:
+        """The value, or several by name, of all rows; the key ``""`` is the metric itself."""
+
+    def prepare(self, data: Dataset) -> None:
+        """Look at the data before the first batch: names, counts, other samples."""
+        del data
+
+    def update(self, probe: Probe) -> None:
+        """Measure one more batch."""
+        rows = self.measure(probe)
+        index = probe.batch.index
+        if index is None:
+            index = self._own_numbers(len(probe.batch))
+        self._rows.append({name: value.detach().cpu() for name, value in rows.items()})
+        self._rows[-1]["index"] = index.cpu()
+
+    def compute(self) -> float | dict[str, float]:
+        """The value over everything measured since the last `reset`, in all processes."""
+        rows = self._rows
+        if distributed.is_available() and distributed.is_initialized():
+            everyone: list[list[Rows]] = [[] for _ in range(distributed.get_world_size())]
+            distributed.all_gather_object(everyone, rows)
+            rows = [batch for process in everyone for batch in process]
+        rows = [batch for batch in rows if len(batch["index"])]
+        if not rows:
+            raise InvalidBatchError(
+                f"Expected a sample before {type(self).__name__}.compute(), but got none."
+            )
+        columns = {name: torch.cat([batch[name] for batch in rows]) for name in rows[0]}
+        first = _first_occurrences(columns["index"])
+        return self.summary({name: column[first] for name, column in columns.items()})
+
+    def reset(self) -> None:
+        """Forget every batch."""
+        self._rows = []
+
+    def _own_numbers(self, size: int) -> Tensor:
+        """Numbers below 0, which no place in a data set and no other process has."""
+        several = distributed.is_available() and distributed.is_initialized()
+        rank, world_size = (
+            (distributed.get_rank(), distributed.get_world_size()) if several else (0, 1)
+        )
+        first = sum(len(seen["index"]) for seen in self._rows)
+        return -1 - rank - world_size * torch.arange(first, first + size)
+
+
+def _first_occurrences(index: Tensor) -> Tensor:
+    """Where each distinct value occurs first, by value."""
+    order = index.argsort(stable=True)
+    values = index[order]
+    new = torch.ones_like(values, dtype=torch.bool)
+    new[1:] = values[1:] != values[:-1]
+    return order[new]

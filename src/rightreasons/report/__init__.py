@@ -1,0 +1,5 @@
+"""The report: saved runs in, one self-contained HTML page out."""
+
+from rightreasons.report.page import write_report as write_report
+
+__all__ = ["write_report"]

@@ -1,0 +1,120 @@
+"""Why not to take a comparison for more than it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rightreasons.report.section import Method, Section
+from rightreasons.report.wording import joined, plain
+
+__all__ = ["cautions_of"]
+
+SMALL_GROUP = 30
+
+
+def cautions_of(section: Section) -> tuple[str, ...]:
+    """Everything a careful reader would ask about, the gravest first."""
+    return tuple(text for rule in RULES for text in rule(section))
+
+
+def _not_learned(section: Section) -> list[str]:
+    told = []
+    for method in section.methods:
+        for record in method.records:
+            if not record.learned:
+                message = str(record.part("diagnosis").get("message", "The model did not learn."))
+                told.append(f"{method.label}, seed {record.seed}: {message}")
+    return told
+
+
+def _other_data(section: Section) -> list[str]:
+    digests = {
+        frozenset(str(record.results.get("data_sha256")) for record in method.records)
+        for method in section.methods
+    }
+    if len(digests) < 2 or _other_seeds(section):  # other seeds draw other samples
+        return []
+    return ["The methods did not all see the same samples: their data hashes differ."]
+
+
+def _other_settings(section: Section) -> list[str]:
+    """Facts that differ between recipes, apart from each recipe's own settings."""
+    own = {name for method in section.methods for name in method.first.part("settings")}
+    names = {name: None for method in section.methods for name in method.facts if name not in own}
+    told = []
+    for name in names:
+        values = {plain(method.facts.get(name)): None for method in section.methods}
+        if len(values) > 1:
+            told.append(f"{name} ({' or '.join(values)})")
+    return [f"The methods differ in more than their recipe: {', '.join(told)}."] if told else []
+
+
+def _few_seeds(section: Section) -> list[str]:
+    single = [method.label for method in section.methods if len(method.records) == 1]
+    if not single:
+        return []
+    who = "Every method" if len(single) == len(section.methods) else joined(single)
+    if len(section.methods) == 1:
+        who = "The model"
+    was = "was" if len(single) in (1, len(section.methods)) else "were"
+    return [f"{who} {was} trained with one seed only; another seed may give other numbers."]
+
+
+def _other_seeds(section: Section) -> list[str]:
+    if len({method.seeds for method in section.methods}) < 2:
+        return []
+    told = [f"{method.label} {', '.join(map(str, method.seeds))}" for method in section.methods]
+    return [f"The methods were trained with different seeds: {'; '.join(told)}."]
+
+
+def _repeated(section: Section) -> list[str]:
+    return [
+        f"{record.folder.name} repeats {method.label} with seed {record.seed} and is not counted."
+        for method in section.methods
+        for record in method.repeated
+    ]
+
+
+def _selection(section: Section) -> list[str]:
+    chosen = [m.label for m in section.methods if m.facts["select"] == "accuracy"]
+    if not chosen:
+        return []
+    return [
+        f"The epoch of {joined(chosen)} was chosen by validation accuracy, which a shortcut raises "
+        "where the validation data carry it."
+    ]
+
+
+def _small_groups(section: Section) -> list[str]:
+    sizes = [pair for method in section.methods for pair in _group_sizes(method)]
+    if not sizes or min(sizes)[0] >= SMALL_GROUP:
+        return []
+    size, name = min(sizes)
+    return [f"The group “{name}” has only {size} test samples, so its accuracy is coarse."]
+
+
+def _group_sizes(method: Method) -> list[tuple[int, str]]:
+    found = [(name, method.estimate(f"group_accuracy/{name}/n")) for name in method.group_names]
+    return [(round(size.value), name) for name, size in found if size is not None]
+
+
+def _other_versions(section: Section) -> list[str]:
+    versions = [dict(record.part("versions")) for record in section.records]
+    names = dict.fromkeys(name for told in versions for name in told)
+    differing = [n for n in names if len({str(told.get(n)) for told in versions}) > 1]
+    return (
+        [f"The runs were made with different versions of {joined(differing)}."] if differing else []
+    )
+
+
+RULES: tuple[Callable[[Section], list[str]], ...] = (
+    _not_learned,
+    _other_data,
+    _few_seeds,
+    _other_seeds,
+    _repeated,
+    _other_settings,
+    _selection,
+    _small_groups,
+    _other_versions,
+)

@@ -1,0 +1,153 @@
+"""Charts as SVG text: widths in per cent, so that letters keep their size on any screen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from rightreasons.report.estimate import Estimate
+from rightreasons.report.scale import Scale, scale_for
+from rightreasons.report.wording import percent
+
+__all__ = ["Bar", "Line", "bar_chart", "line_chart"]
+
+BAR_HEIGHT = 15
+BAR_GAP = 5
+BAR_ROOM = 78.0  # per cent of the width; the rest is for the number
+LINE_HEIGHT = 150
+LINE_LEFT = 17.0
+LINE_RIGHT = 98.0
+MOST_POINTS = 200
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar: a share with its interval.
+
+    Args:
+        label: Of the method.
+        colour: Number of its colour.
+        estimate: From 0 to 1.
+    """
+
+    label: str
+    colour: int
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: values over epochs.
+
+    Args:
+        label: Of the run.
+        colour: Number of its colour.
+        points: Epoch and value, in order.
+    """
+
+    label: str
+    colour: int
+    points: tuple[tuple[float, float], ...]
+
+
+def bar_chart(title: str, bars: Sequence[Bar]) -> Markup:
+    """Horizontal bars from 0 to 100 per cent, with error bars and their numbers.
+
+    Args:
+        title: What a reader who cannot see it is told first.
+        bars: From the top down.
+    """
+    height = len(bars) * (BAR_HEIGHT + BAR_GAP) + BAR_GAP
+    told = ", ".join(f"{bar.label} {percent(bar.estimate.value)}" for bar in bars)
+    parts = [_grid_line(f"{BAR_ROOM * tick:g}%", 0, height) for tick in (0, 0.5, 1)]
+    for row, bar in enumerate(bars):
+        parts += _bar(bar, BAR_GAP + row * (BAR_HEIGHT + BAR_GAP))
+    return _svg(f"{title}: {told}", height, parts)
+
+
+def line_chart(title: str, lines: Sequence[Line], *, is_share: bool) -> Markup:
+    """Lines over epochs, on a scale that is logarithmic if the values span decades.
+
+    Args:
+        title: What a reader who cannot see it is told first.
+        lines: At least one, each with a point.
+        is_share: Whether the values are shares, drawn from 0 to 100 per cent.
+    """
+    values = [value for line in lines for _, value in line.points]
+    epochs = [epoch for line in lines for epoch, _ in line.points]
+    scale = scale_for(values, is_share=is_share)
+    top, bottom = 8, LINE_HEIGHT - 22
+    parts = []
+    for tick in scale.ticks:
+        y = bottom - scale.place(tick) * (bottom - top)
+        parts.append(
+            f'<line class="grid" x1="{LINE_LEFT}%" x2="{LINE_RIGHT}%" y1="{y:.1f}" y2="{y:.1f}"/>'
+            f'<text class="tick" x="{LINE_LEFT - 2}%" y="{y + 4:.1f}" text-anchor="end">'
+            f"{escape(scale.word(tick))}</text>"
+        )
+    first, last = min(epochs), max(epochs)
+    for epoch, x, anchor in ((first, LINE_LEFT, "start"), (last, LINE_RIGHT, "end")):
+        if anchor == "start" or last > first:
+            parts.append(
+                f'<text class="tick" x="{x}%" y="{LINE_HEIGHT - 6}" text-anchor="{anchor}">'
+                f"epoch {epoch:g}</text>"
+            )
+    paths = "".join(_path(line, scale, first, last) for line in lines)
+    parts.append(
+        f'<svg x="{LINE_LEFT}%" y="{top}" width="{LINE_RIGHT - LINE_LEFT}%" '
+        f'height="{bottom - top}" viewBox="0 0 100 100" preserveAspectRatio="none" '
+        f'overflow="visible">{paths}</svg>'
+    )
+    ends = ", ".join(f"{line.label} {scale.word(line.points[-1][1])}" for line in lines)
+    return _svg(f"{title} by epoch; at the end: {ends}", LINE_HEIGHT, parts)
+
+
+def _bar(bar: Bar, y: int) -> list[str]:
+    estimate, middle = bar.estimate, y + BAR_HEIGHT / 2
+    width = BAR_ROOM * min(max(estimate.value, 0.0), 1.0)
+    told = escape(f"{bar.label}: {percent(estimate.value)}")
+    parts = [
+        f'<rect class="fill-{bar.colour}" x="0" y="{y}" width="{width:.2f}%" '
+        f'height="{BAR_HEIGHT}" rx="2"><title>{told}</title></rect>'
+    ]
+    if estimate.low is not None and estimate.high is not None:
+        low, high = (BAR_ROOM * min(max(end, 0.0), 1.0) for end in (estimate.low, estimate.high))
+        ends = ((low, high, middle, middle), *((x, x, middle - 3, middle + 3) for x in (low, high)))
+        parts += [
+            f'<line class="whisker" x1="{x1:.2f}%" x2="{x2:.2f}%" y1="{y1}" y2="{y2}"/>'
+            for x1, x2, y1, y2 in ends
+        ]
+    parts.append(
+        f'<text class="value" x="100%" y="{middle + 4.5}" text-anchor="end">'
+        f"{escape(percent(estimate.value))}</text>"
+    )
+    return parts
+
+
+def _path(line: Line, scale: Scale, first: float, last: float) -> str:
+    step = math.ceil(len(line.points) / MOST_POINTS)
+    kept = [*line.points[:-1:step], line.points[-1]]
+    span = last - first or 1.0
+    places = [
+        f"{100 * (epoch - first) / span:.2f} {100 - 100 * scale.place(value):.2f}"
+        for epoch, value in kept
+    ]
+    # A path of one point is a dot: its round cap is drawn, a polyline's would not be.
+    moves = f"M{places[0]}" + "".join(f"L{place}" for place in (places[1:] or places))
+    return (
+        f'<path class="stroke-{line.colour}" d="{moves}"><title>{escape(line.label)}</title></path>'
+    )
+
+
+def _grid_line(x: str, top: float, bottom: float) -> str:
+    return f'<line class="grid" x1="{x}" x2="{x}" y1="{top}" y2="{bottom}"/>'
+
+
+def _svg(told: str, height: int, parts: Sequence[str]) -> Markup:
+    body = "".join(parts)
+    return Markup(
+        f'<svg role="img" aria-label="{escape(told)}" width="100%" height="{height}">{body}</svg>'
+    )

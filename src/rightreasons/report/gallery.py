@@ -1,0 +1,188 @@
+"""The gallery: the same test samples as every method saw them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rightreasons.datasets import Card
+from rightreasons.report.picture import overlay, portrait, share_in_mask
+from rightreasons.report.record import Record
+from rightreasons.report.section import Section
+from rightreasons.report.wording import joined, percent
+
+__all__ = ["Gallery", "Sample", "View", "gallery_of"]
+
+NUMBERS = "fiub"  # numpy's kinds: floats, integers, unsigned, booleans
+COLUMNS = ("x", "y", "index", "prediction", "probability", "attribution")
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class View:
+    """What one method made of a sample.
+
+    Args:
+        label: Of the method.
+        colour: Number of its colour.
+        picture: Address of the overlay.
+        prediction: Name of the predicted class.
+        probability: Of it.
+        is_right: Whether it is the label's.
+        in_mask: Share of the attribution inside the mask; empty without a mask.
+    """
+
+    label: str
+    colour: int
+    picture: str
+    prediction: str
+    probability: str
+    is_right: bool
+    in_mask: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A test sample.
+
+    Args:
+        index: Its row in the test data.
+        label: Name of its class.
+        picture: Address of the sample with its mask outlined.
+        views: One for each method.
+    """
+
+    index: int
+    label: str
+    picture: str
+    views: tuple[View, ...]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """All samples, and what a reader must know of them.
+
+    Args:
+        samples: To be shown.
+        has_masks: Whether any has a mask.
+        notes: Why there are none, or which methods are missing.
+    """
+
+    samples: tuple[Sample, ...] = ()
+    has_masks: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def gallery_of(section: Section, *, most_bytes: int) -> Gallery:
+    """Choose runs that kept the same samples, and draw these.
+
+    Args:
+        section: With the methods.
+        most_bytes: No further sample is drawn once the pictures have as many.
+    """
+    shape = section.card.shape
+    if not any(record.examples for record in section.records):
+        return Gallery(notes=("The runs kept no examples, so there are no pictures.",))
+    if not any(record.examples and _are_images(record.examples) for record in section.records):
+        what = f" (their shape is {' × '.join(map(str, shape))})" if shape else ""
+        return Gallery(notes=(f"The inputs are no images{what}, so there are no pictures.",))
+    chosen = _same_samples(section)
+    missing = [m.label for place, m in enumerate(section.methods) if place not in chosen]
+    notes = (f"{joined(missing)} kept no pictures of these samples.",) if missing else ()
+    arrays = {place: record.examples or {} for place, record in chosen.items()}
+    first = next(iter(arrays.values()))
+    shared = [i for i in first["index"].tolist() if all(i in a["index"] for a in arrays.values())]
+    if not shared:
+        notes = (*notes, "The runs kept pictures of different samples, so none can be compared.")
+    samples: list[Sample] = []
+    for index in shared:
+        if sum(map(_num_bytes, samples)) >= most_bytes:
+            notes = (
+                *notes,
+                f"Shown are {len(samples)} of {len(shared)} samples, to keep it small.",
+            )
+            break
+        samples.append(_sample(index, arrays, section))
+    return Gallery(tuple(samples), _mask(first, 0) is not None, notes)
+
+
+def _same_samples(section: Section) -> dict[int, Record]:
+    """For each method, by its place, a run on the data that most methods have pictures of."""
+    found: list[tuple[int, object, Record]] = [
+        (place, record.results.get("data_sha256"), record)
+        for place, method in enumerate(section.methods)
+        for record in reversed(method.records)  # so that the smallest seed is the last to be kept
+        if record.examples and _are_images(record.examples)
+    ]
+    counts = Counter(digest for _, digest in dict.fromkeys((p, d) for p, d, _ in found))
+    first_seed = {digest: record.seed for _, digest, record in reversed(found)}
+    best = min(counts, key=lambda digest: (-counts[digest], first_seed[digest]))
+    return {place: record for place, digest, record in found if digest == best}
+
+
+def _sample(index: int, arrays: Mapping[int, Arrays], section: Section) -> Sample:
+    card, views = section.card, []
+    for place, columns in arrays.items():
+        method = section.methods[place]
+        row = _row(columns, index)
+        predicted, probability = int(columns["prediction"][row]), float(columns["probability"][row])
+        mask = _mask(columns, row)
+        inside = share_in_mask(columns["attribution"][row], mask)
+        views.append(
+            View(
+                label=method.label,
+                colour=method.colour,
+                picture=overlay(
+                    columns["x"][row], columns["attribution"][row], mask, card.valid_range
+                ),
+                prediction=_class_name(predicted, card),
+                probability=percent(probability),
+                is_right=predicted == int(columns["y"][row]),
+                in_mask="" if inside is None else percent(inside),
+            )
+        )
+    columns = next(iter(arrays.values()))
+    row = _row(columns, index)
+    picture = portrait(columns["x"][row], _mask(columns, row), card.valid_range)
+    return Sample(index, _class_name(int(columns["y"][row]), card), picture, tuple(views))
+
+
+def _row(columns: Arrays, index: int) -> int:
+    return int(np.flatnonzero(columns["index"] == index)[0])
+
+
+def _mask(columns: Arrays, row: int) -> NDArray[np.floating] | None:
+    """The sample's mask, if there is one that fits."""
+    masks = columns.get("mask")
+    if masks is None or masks.dtype.kind not in NUMBERS or len(masks) != len(columns["x"]):
+        return None
+    mask = masks[row]
+    try:
+        np.broadcast_to(mask, columns["x"][row].shape)
+    except ValueError:
+        return None
+    return np.asarray(np.nan_to_num(mask.astype(np.float64)))
+
+
+def _are_images(columns: Arrays) -> bool:
+    if any(name not in columns or columns[name].dtype.kind not in NUMBERS for name in COLUMNS):
+        return False
+    x = columns["x"]
+    rows = {len(columns[name]) if columns[name].ndim else -1 for name in COLUMNS}
+    return (
+        x.ndim == 4 and x.size > 0 and columns["attribution"].shape == x.shape and rows == {len(x)}
+    )
+
+
+def _class_name(number: int, card: Card) -> str:
+    return card.classes[number] if 0 <= number < len(card.classes) else str(number)
+
+
+def _num_bytes(sample: Sample) -> int:
+    return len(sample.picture) + sum(len(view.picture) for view in sample.views)

@@ -1,0 +1,150 @@
+"""Pictures: a sample with its mask outlined, and what the model reacts to laid over it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+__all__ = ["overlay", "png_address", "portrait", "share_in_mask"]
+
+SIDE = 140
+OUTLINE = np.array([0.0, 0.78, 1.0])
+CASING = np.array([0.03, 0.08, 0.12])
+HEAT = np.array([[0.80, 0.10, 0.35], [0.98, 0.45, 0.10], [1.00, 0.92, 0.40]])
+STRONGEST = 0.995
+LUMINANCE = np.array([0.299, 0.587, 0.114])
+
+Floats = NDArray[np.float64]
+
+
+def portrait(
+    x: NDArray[np.floating], mask: NDArray[np.floating] | None, valid_range: tuple[float, float]
+) -> str:
+    """The sample with its mask outlined, as the address of a PNG.
+
+    Args:
+        x: ``(C, H, W)``.
+        mask: Broadcasting to ``x``, 1 where the model must not look; None outlines nothing.
+        valid_range: The values that are black and white.
+    """
+    pixels = _resized(_colours(x, valid_range))
+    return png_address(_outlined(pixels, _area(mask, x.shape)))
+
+
+def overlay(
+    x: NDArray[np.floating],
+    attribution: NDArray[np.floating],
+    mask: NDArray[np.floating] | None,
+    valid_range: tuple[float, float],
+) -> str:
+    """The sample in dim grey, the attribution's strength over it, the mask outlined.
+
+    Args:
+        x: ``(C, H, W)``.
+        attribution: ``(C, H, W)``.
+        mask: As for `portrait`.
+        valid_range: As for `portrait`.
+    """
+    grey = _resized(_colours(x, valid_range)) @ LUMINANCE
+    base = np.repeat(0.10 + 0.55 * grey[..., None], 3, axis=2)
+    strength = _strength(_resized(_magnitude(attribution).sum(axis=0)))
+    colours = np.stack(
+        [np.interp(strength, np.linspace(0, 1, len(HEAT)), HEAT[:, c]) for c in range(3)], axis=2
+    )
+    alpha = 0.92 * strength[..., None] ** 0.7
+    return png_address(_outlined((1 - alpha) * base + alpha * colours, _area(mask, x.shape)))
+
+
+def share_in_mask(
+    attribution: NDArray[np.floating], mask: NDArray[np.floating] | None
+) -> float | None:
+    """The share of the attribution's magnitude inside the mask; None if either is empty."""
+    size = _magnitude(attribution)
+    if mask is None or not mask.any() or not size.any():
+        return None
+    return float((np.broadcast_to(mask, size.shape) * size).sum() / size.sum())
+
+
+def png_address(pixels: Floats) -> str:
+    """Pixels ``(H, W, 3)`` in [0, 1] as a ``data:`` address, in at most 256 colours."""
+    picture = Image.fromarray((np.clip(pixels, 0, 1) * 255).round().astype(np.uint8))
+    file = io.BytesIO()
+    picture.quantize(256).save(file, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def _magnitude(attribution: NDArray[np.floating]) -> Floats:
+    return np.abs(np.nan_to_num(attribution.astype(np.float64)))
+
+
+def _strength(magnitude: Floats) -> Floats:
+    """1 at the strongest half per cent of the picture, 0 where there is nothing."""
+    most = float(np.quantile(magnitude, STRONGEST)) or float(magnitude.max())
+    return np.clip(magnitude / (most or 1.0), 0.0, 1.0)
+
+
+def _colours(x: NDArray[np.floating], valid_range: tuple[float, float]) -> Floats:
+    """``(C, H, W)`` -> ``(H, W, 3)`` in [0, 1]; other than three channels become their mean."""
+    values = np.nan_to_num(x.astype(np.float64))
+    low, high = valid_range
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        low, high = float(values.min()), float(values.max())
+    values = (values - low) / (high - low if high > low else 1.0)
+    if len(values) != 3:
+        values = np.repeat(values.mean(axis=0, keepdims=True), 3, axis=0)
+    return np.clip(values, 0.0, 1.0).transpose(1, 2, 0)
+
+
+def _area(mask: NDArray[np.floating] | None, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
+    """Where the mask is at least half of what it is at most, in any channel; enlarged."""
+    if mask is None or not mask.any():
+        return None
+    most = np.broadcast_to(mask, shape).astype(np.float64).max(axis=0)
+    return np.asarray(_resized(most) >= 0.5 * most.max())
+
+
+def _resized(pixels: Floats) -> Floats:
+    """Small pictures enlarged by whole numbers, large ones averaged down to `SIDE`."""
+    height, width = pixels.shape[:2]
+    longest = max(height, width)
+    if longest <= SIDE:
+        times = SIDE // longest
+        return pixels.repeat(times, axis=0).repeat(times, axis=1)
+    size = (max(1, width * SIDE // longest), max(1, height * SIDE // longest))
+    layers = pixels.reshape(height, width, -1).astype(np.float32)
+    small = [
+        np.asarray(Image.fromarray(layers[..., c]).resize(size, Image.Resampling.BOX))
+        for c in range(layers.shape[2])
+    ]
+    return np.stack(small, axis=2).astype(np.float64).reshape(size[1], size[0], *pixels.shape[2:])
+
+
+def _outlined(pixels: Floats, area: NDArray[np.bool_] | None) -> Floats:
+    if area is None:
+        return pixels
+    inner = _shrunk(_shrunk(area))
+    result = pixels.copy()
+    result[_grown(area) & ~area] = CASING
+    result[area & ~inner] = OUTLINE
+    result[inner & ~_shrunk(inner)] = CASING
+    return result
+
+
+def _shrunk(area: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Without the pixels at its rim; the picture's own edge is a rim too."""
+    return np.asarray(np.logical_and.reduce(_neighbours(area)))
+
+
+def _grown(area: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    return np.asarray(np.logical_or.reduce(_neighbours(area)))
+
+
+def _neighbours(area: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+    padded = np.pad(area, 1)
+    height, width = area.shape
+    return [padded[r : r + height, c : c + width] for r in range(3) for c in range(3)]

@@ -1,0 +1,200 @@
+"""What a run left in its folder, read without its model or its data."""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from rightreasons.datasets import Card
+from rightreasons.errors import InvalidSettingError, RightReasonsError, RunNotFoundError
+from rightreasons.run import Config, load_run
+
+__all__ = ["Record", "read_record", "read_records"]
+
+FORMAT = 1
+REQUIRED: dict[str, Any] = {"data": str, "recipe": str, "model": str, "seed": int, "metrics": dict}
+OPTIONAL: dict[str, Any] = {
+    "card": dict,
+    "data_settings": dict,
+    "data_sha256": str,
+    "diagnosis": dict,
+    "model_settings": dict,
+    "num_parameters": int,
+    "seconds": float | int,
+    "selection": dict,
+    "settings": dict,
+    "terms": dict,
+    "training": dict,
+    "versions": dict,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A finished run as the report sees it.
+
+    Args:
+        folder: Where it was read from.
+        config: What was asked for.
+        results: What came out.
+        history: One row an epoch; empty if there is no log.
+        examples: Test samples with mask, prediction and input gradient; empty if there are none.
+    """
+
+    folder: Path
+    config: Config
+    results: Mapping[str, Any]
+    history: tuple[Mapping[str, Any], ...] = ()
+    examples: Mapping[str, NDArray[Any]] | None = None
+
+    @cached_property
+    def card(self) -> Card:
+        """The data set's card."""
+        told = self.part("card")
+        words = {name: str(told[name]) for name in _WORDS if name in told}
+        valid = _as_tuple(told.get("valid_range"), float)
+        return Card(
+            **{"name": str(self.results["data"]), **words},
+            classes=_as_tuple(told.get("classes"), str),
+            groups=_as_tuple(told.get("groups"), str),
+            shape=_as_tuple(told.get("shape"), int),
+            train_group_counts=_as_tuple(told.get("train_group_counts"), int),
+            valid_range=(valid[0], valid[1]) if len(valid) == 2 else (0.0, 1.0),
+        )
+
+    @property
+    def seed(self) -> int:
+        """Of the training."""
+        return int(self.results["seed"])
+
+    @property
+    def data_seed(self) -> object:
+        """Of the data."""
+        return self.part("data_settings").get("seed", self.seed)
+
+    @property
+    def learned(self) -> bool:
+        """Whether the model learned, as far as the run can tell."""
+        return bool(self.part("diagnosis").get("learned", True))
+
+    def part(self, name: str) -> Mapping[str, Any]:
+        """A part of the results that is a mapping; empty if they lack it."""
+        value: Mapping[str, Any] = self.results.get(name) or {}
+        return value
+
+    def metrics(self, part: str = "test") -> dict[str, float]:
+        """The finite numbers measured on one part of the data."""
+        measured = self.results["metrics"].get(part)
+        pairs = measured.items() if isinstance(measured, dict) else ()
+        return {name: float(value) for name, value in pairs if _is_finite(value)}
+
+
+_WORDS = ("name", "description", "source", "licence", "shortcut")
+
+
+def read_records(folders: Sequence[str | Path]) -> list[Record]:
+    """Read finished runs, each folder once; all that is wrong with any is told at once."""
+    if isinstance(folders, (str, Path)) or not len(folders):
+        raise InvalidSettingError(
+            f"Expected `runs` to be at least one folder of a run, but got {folders!r}. Name the "
+            "folders that `rightreasons train ... --out` wrote."
+        )
+    records, problems = [], []
+    for folder in {Path(folder).resolve(): Path(folder) for folder in folders}.values():
+        try:
+            records.append(read_record(folder))
+        except RightReasonsError as error:
+            problems.append(error)
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        told = "\n".join(f"- {problem}" for problem in problems)
+        raise RunNotFoundError(
+            f"Expected {len(folders)} finished runs, but {len(problems)} cannot be read:\n{told}"
+        )
+    return records
+
+
+def read_record(folder: str | Path) -> Record:
+    """Read a finished run; a missing log or missing examples are no fault."""
+    path = Path(folder)
+    try:
+        run = load_run(path)
+    except RightReasonsError:
+        raise
+    except (AttributeError, OSError, TypeError, ValueError, yaml.YAMLError) as error:
+        raise RunNotFoundError(
+            f"Expected a finished run in {path}, but its files cannot be read ({error}). Train it "
+            "again, or name another folder."
+        ) from error
+    _refuse_other_results(path, run.results)
+    return Record(path, run.config, run.results, _history(path), _examples(path))
+
+
+def _refuse_other_results(path: Path, results: object) -> None:
+    if not isinstance(results, dict) or results.get("format", FORMAT) != FORMAT:
+        found = results.get("format") if isinstance(results, dict) else type(results).__name__
+        raise RunNotFoundError(
+            f"Expected results of format {FORMAT} in {path / 'results.json'}, but got {found}. "
+            "Train the run again with this version."
+        )
+    wrong = [name for name, kind in REQUIRED.items() if not isinstance(results.get(name), kind)]
+    wrong += [
+        name
+        for name, kind in OPTIONAL.items()
+        if results.get(name) is not None and not isinstance(results[name], kind)
+    ]
+    if wrong:
+        raise RunNotFoundError(
+            f"Expected the results of a run in {path / 'results.json'}, but these keys are missing "
+            f"or of another type: {', '.join(wrong)}. Train the run again."
+        )
+
+
+def _history(path: Path) -> tuple[Mapping[str, Any], ...]:
+    rows = []
+    try:
+        lines = (path / "log.jsonl").read_text(errors="replace").splitlines()
+    except OSError:
+        return ()
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:  # a line cut short when the run was killed
+            continue
+        if isinstance(row, dict) and _is_finite(row.get("epoch")):
+            rows.append(row)
+    return tuple(rows)
+
+
+def _examples(path: Path) -> Mapping[str, NDArray[Any]] | None:
+    try:
+        with (
+            (path / "examples.npz").open("rb") as file,
+            np.load(file, allow_pickle=False) as arrays,
+        ):
+            return {name: arrays[name] for name in arrays.files}
+    except (EOFError, OSError, TypeError, ValueError, zipfile.BadZipFile, zlib.error):
+        return None
+
+
+def _as_tuple(values: object, kind: type) -> tuple[Any, ...]:
+    try:
+        return tuple(kind(value) for value in values) if isinstance(values, list) else ()
+    except (TypeError, ValueError):
+        return ()
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

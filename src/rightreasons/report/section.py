@@ -1,0 +1,190 @@
+"""Runs put together: seeds of one method, methods on one data set."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from rightreasons.datasets import Card
+from rightreasons.report.estimate import Estimate, estimated
+from rightreasons.report.record import Record
+from rightreasons.report.wording import plain, settings
+
+__all__ = ["BASELINE", "Method", "Section", "sections_of"]
+
+BASELINE = "erm"
+NUM_COLOURS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """Runs that differ in their seed alone.
+
+    Args:
+        label: A short name, different from those of the other methods beside it.
+        records: One run for each seed, in the order of the seeds.
+        repeated: Further runs of a seed that is there already; they do not count.
+        colour: Number of its colour in charts; 0 is the baseline's.
+    """
+
+    label: str
+    records: tuple[Record, ...]
+    repeated: tuple[Record, ...] = ()
+    colour: int = 0
+
+    @property
+    def first(self) -> Record:
+        """The run of the smallest seed."""
+        return self.records[0]
+
+    @property
+    def recipe(self) -> str:
+        """Name of the recipe."""
+        return str(self.first.results["recipe"])
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """In order."""
+        return tuple(record.seed for record in self.records)
+
+    @property
+    def learned(self) -> bool:
+        """Whether every seed learned."""
+        return all(record.learned for record in self.records)
+
+    @cached_property
+    def group_names(self) -> tuple[str, ...]:
+        """Of the groups with test samples, in the card's order if it knows them."""
+        start, end = "group_accuracy/", "/n"
+        keys = [key for record in self.records for key in record.metrics()]
+        found = dict.fromkeys(k[len(start) : -len(end)] for k in keys if _is_size(k, start, end))
+        order = {name: place for place, name in enumerate(self.first.card.groups)}
+        return tuple(sorted(found, key=lambda name: order.get(name, len(order))))
+
+    @cached_property
+    def facts(self) -> Mapping[str, object]:
+        """All that makes it this method, by name, without the recipe."""
+        first, config = self.first, self.first.config
+        return {
+            "model": first.results["model"],
+            **first.part("settings"),
+            **{f"model {name}": value for name, value in first.part("model_settings").items()},
+            **first.part("training"),
+            "select": first.part("selection").get("used", "none"),
+            "precision": config.precision,
+            "frozen_statistics": config.frozen_statistics,
+        }
+
+    def estimate(self, key: str, part: str = "test") -> Estimate | None:
+        """A measure over the seeds; None if no seed has it."""
+        return estimated([record.metrics(part) for record in self.records], key)
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """The methods that were tried on one data set.
+
+    Args:
+        title: Of the data set, with its settings where it has any.
+        methods: The baseline first, then in the order in which their runs were given.
+    """
+
+    title: str
+    methods: tuple[Method, ...]
+
+    @property
+    def card(self) -> Card:
+        """Of the data set."""
+        return self.methods[0].first.card
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All runs that count."""
+        return tuple(record for method in self.methods for record in method.records)
+
+
+def sections_of(records: Sequence[Record]) -> list[Section]:
+    """Put runs on the same data together, and seeds of the same method."""
+    places: list[tuple[str, dict[object, object], list[Record]]] = []
+    for record in records:
+        key, seed, digest = _data_key(record), record.data_seed, record.results.get("data_sha256")
+        for other, digests, members in places:
+            # With the same seed the same data set has the same hash; if not, it is another one.
+            if other == key and digests.setdefault(seed, digest) == digest:
+                members.append(record)
+                break
+        else:
+            places.append((key, {seed: digest}, [record]))
+    found = [Section(_title(members[0]), _methods(members)) for *_, members in places]
+    return _numbered(found)
+
+
+def _methods(records: Iterable[Record]) -> tuple[Method, ...]:
+    grouped: dict[str, list[Record]] = {}
+    for record in records:
+        one = Method("", (record,))
+        key = json.dumps([one.recipe, one.facts], sort_keys=True, default=str)
+        grouped.setdefault(key, []).append(record)
+    methods = []
+    for members in grouped.values():
+        by_seed: dict[int, Record] = {}
+        repeated = tuple(r for r in members if by_seed.setdefault(r.seed, r) is not r)
+        methods.append(Method("", tuple(by_seed[seed] for seed in sorted(by_seed)), repeated))
+    methods.sort(key=lambda method: method.recipe != BASELINE)
+    shift = 0 if methods[0].recipe == BASELINE else 1
+    return tuple(
+        replace(method, label=_label(method, methods), colour=(place + shift) % NUM_COLOURS)
+        for place, method in enumerate(methods)
+    )
+
+
+def _label(method: Method, methods: Sequence[Method]) -> str:
+    """The recipe, and what tells it from others of the same recipe."""
+    alike = [other for other in methods if other.recipe == method.recipe]
+    differing = {
+        name: value
+        for name, value in method.facts.items()
+        if any(other.facts.get(name, _ABSENT) != value for other in alike)
+    }
+    models = {str(other.facts["model"]) for other in methods}
+    told = {name: value for name, value in differing.items() if name != "model"}
+    words = [str(method.facts["model"])] if len(models) > 1 else []
+    words += [f"{name}={plain(value)}" for name, value in told.items()]
+    return f"{method.recipe} ({', '.join(words)})" if words else method.recipe
+
+
+_ABSENT = object()
+
+
+def _is_size(key: str, start: str, end: str) -> bool:
+    return key.startswith(start) and key.endswith(end) and len(key) > len(start) + len(end)
+
+
+def _data_key(record: Record) -> str:
+    card = replace(record.card, train_group_counts=())  # the counts follow the seed
+    told: list[Any] = [record.results["data"], _data_settings(record), str(card)]
+    return json.dumps(told, sort_keys=True, default=str)
+
+
+def _data_settings(record: Record) -> dict[str, Any]:
+    return {name: v for name, v in record.part("data_settings").items() if name != "seed"}
+
+
+def _title(record: Record) -> str:
+    told = settings(_data_settings(record))
+    return f"{record.card.name} ({told})" if told else record.card.name
+
+
+def _numbered(sections: list[Section]) -> list[Section]:
+    """Titles that tell sections apart even if the data sets have the same name."""
+    times, seen = Counter(section.title for section in sections), Counter[str]()
+    result = []
+    for section in sections:
+        seen[section.title] += 1
+        number = f", data {seen[section.title]}" if times[section.title] > 1 else ""
+        result.append(replace(section, title=section.title + number))
+    return result

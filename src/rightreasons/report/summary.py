@@ -1,0 +1,138 @@
+"""What was trained on what, as pairs of a term and its meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rightreasons.objectives.recipes import RECIPES
+from rightreasons.report.record import Record
+from rightreasons.report.section import Method, Section
+from rightreasons.report.wording import duration, settings
+
+__all__ = ["RunRow", "data_facts", "method_facts", "recipe_meaning", "run_rows"]
+
+MOST_NAMES = 12
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One run's line in the list of runs.
+
+    Args:
+        method: Label of its method.
+        seed: Of the training.
+        digest: First digits of the data's hash.
+        seconds: Spent training.
+        versions: What it was made with.
+        folder: Where it is.
+        message: Whether it learned, in the run's own words.
+    """
+
+    method: str
+    seed: int
+    digest: str
+    seconds: str
+    versions: str
+    folder: str
+    message: str
+
+
+def data_facts(section: Section) -> list[tuple[str, str]]:
+    """The card's entries that say something."""
+    card = section.card
+    told = section.methods[0].first.part("data_settings")
+    facts = [
+        ("What it is", card.description),
+        ("The shortcut", card.shortcut),
+        ("Classes", _counted(card.classes)),
+        ("Groups", _counted(card.groups)),
+        ("Shape", " × ".join(map(str, card.shape))),
+        ("Settings", settings({name: v for name, v in told.items() if name != "seed"})),
+        ("Source", card.source),
+        ("Licence", card.licence),
+    ]
+    return [(term, meaning) for term, meaning in facts if meaning]
+
+
+def method_facts(method: Method) -> list[tuple[str, str]]:
+    """How a method was trained."""
+    first = method.first
+    training = {name: v for name, v in first.part("training").items() if v is not None}
+    facts = [
+        ("Loss", _loss(method)),
+        ("Settings", settings(first.part("settings"))),
+        ("Model", _model(first)),
+        ("Training", settings(training)),
+        ("Weights kept", _selection(method)),
+        ("Seed" if len(method.seeds) == 1 else "Seeds", ", ".join(map(str, method.seeds))),
+        ("Time", _time(method)),
+    ]
+    return [(term, meaning) for term, meaning in facts if meaning]
+
+
+def recipe_meaning(recipe: str) -> str:
+    """One line about a recipe; empty if it is of another version."""
+    return RECIPES.describe().get(recipe, "")
+
+
+def run_rows(section: Section) -> list[RunRow]:
+    """Every run that counts."""
+    return [
+        RunRow(
+            method=method.label,
+            seed=record.seed,
+            digest=str(record.results.get("data_sha256") or "unknown")[:12],
+            seconds=duration(float(record.results.get("seconds") or 0.0)),
+            versions=", ".join(f"{name} {word}" for name, word in record.part("versions").items()),
+            folder=str(record.folder),
+            message=str(record.part("diagnosis").get("message", "")),
+        )
+        for method in section.methods
+        for record in method.records
+    ]
+
+
+def _counted(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    more = f", and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{len(names)}: {', '.join(names[:MOST_NAMES])}{more}"
+
+
+def _loss(method: Method) -> str:
+    """The sum of terms; a weight that set itself differs between seeds and is given as a range."""
+    told = []
+    for name in method.first.part("terms"):
+        weights = [record.part("terms").get(name) for record in method.records]
+        numbers = [weight for weight in weights if isinstance(weight, (int, float))]
+        if numbers and min(numbers) == max(numbers) == 1:
+            told.append(name)
+        elif numbers:
+            ends = dict.fromkeys(f"{end:.4g}" for end in (min(numbers), max(numbers)))
+            told.append(f"{' to '.join(ends)} × {name}")
+    return " + ".join(told)
+
+
+def _model(record: Record) -> str:
+    told = [str(record.results["model"]), settings(record.part("model_settings"))]
+    size = record.results.get("num_parameters")
+    told.append(f"{size:,} parameters" if size else "")
+    return ", ".join(word for word in told if word)
+
+
+def _selection(method: Method) -> str:
+    epochs = [record.part("selection").get("epoch") for record in method.records]
+    told = ", ".join(str(epoch) for epoch in epochs if epoch is not None)
+    used = str(method.facts["select"])
+    if used == "none":
+        return "of the last epoch"
+    return f"of the best epoch by {used.replace('_', ' ')} on validation data" + (
+        f" ({told})" if told else ""
+    )
+
+
+def _time(method: Method) -> str:
+    seconds = [float(record.results.get("seconds") or 0.0) for record in method.records]
+    each = " a seed" if len(seconds) > 1 else ""
+    return f"{duration(sum(seconds) / len(seconds))}{each}" if sum(seconds) else ""

@@ -1,0 +1,105 @@
+"""How numbers and settings are written on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rightreasons.report.estimate import Estimate
+
+__all__ = ["duration", "interval", "joined", "percent", "points", "quantity", "settings", "spread"]
+
+THIN_SPACE = "\u202f"
+MINUS = "\u2212"
+
+
+def percent(share: float) -> str:
+    """A share in per cent, one decimal.
+
+    Example:
+        >>> percent(0.77812).replace(THIN_SPACE, " ")
+        '77.8 %'
+    """
+    return f"{_signed(100 * share, '.1f')}{THIN_SPACE}%"
+
+
+def points(difference: float) -> str:
+    """A difference of shares, in points.
+
+    Example:
+        >>> points(0.3479)
+        '34.8 points'
+    """
+    return f"{_signed(100 * difference, '.1f')} points"
+
+
+def quantity(value: float, *, is_share: bool) -> str:
+    """A share in per cent, anything else with three digits."""
+    return percent(value) if is_share else _signed(value, ".3g")
+
+
+def interval(estimate: Estimate, *, is_share: bool) -> str:
+    """From low to high, without the unit; empty if there is no interval."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    scale, digits = (100, ".1f") if is_share else (1, ".3g")
+    return f"{_signed(scale * estimate.low, digits)} to {_signed(scale * estimate.high, digits)}"
+
+
+def spread(estimate: Estimate, *, is_share: bool) -> str:
+    """The standard deviation over seeds; empty for a single seed."""
+    if estimate.deviation is None:
+        return ""
+    scale, digits = (100, ".1f") if is_share else (1, ".2g")
+    return f"±{THIN_SPACE}{scale * estimate.deviation:{digits}}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, whichever reads best.
+
+    Example:
+        >>> duration(0.43), duration(95), duration(7300)
+        ('0.4 s', '1 min 35 s', '2 h 1 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def settings(values: Mapping[str, object]) -> str:
+    """Settings as ``name=value``, separated by commas.
+
+    Example:
+        >>> settings({"weight": 30.0, "norm": "l1"})
+        'weight=30, norm=l1'
+    """
+    return ", ".join(f"{name}={plain(value)}" for name, value in values.items())
+
+
+def plain(value: object) -> str:
+    """One setting's value."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, (list, tuple)):
+        return "(" + ", ".join(plain(entry) for entry in value) + ")"
+    return "none" if value is None else str(value)
+
+
+def joined(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    Example:
+        >>> joined(["erm", "r3", "group_dro"])
+        'erm, r3 and group_dro'
+    """
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _signed(value: float, digits: str) -> str:
+    text = f"{value:{digits}}"
+    if float(text) == 0:
+        text = text.lstrip("-")
+    return text.replace("-", MINUS, 1) if text.startswith("-") else text

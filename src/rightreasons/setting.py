@@ -1,0 +1,74 @@
+"""Checks of settings, one message for each kind of mistake."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import TypeVar
+
+from rightreasons.errors import InvalidSettingError
+
+__all__ = [
+    "checked_choice",
+    "checked_factor",
+    "checked_flag",
+    "checked_number",
+    "checked_share",
+]
+
+Choice = TypeVar("Choice")
+
+
+def checked_choice(name: str, value: object, choices: Collection[Choice]) -> Choice:
+    """Give the member of ``choices`` that equals ``value``.
+
+    Example:
+        >>> checked_choice("colours", "ross", ("ross", "faint"))
+        'ross'
+    """
+    for choice in choices:
+        if type(choice) is type(value) and choice == value:
+            return choice
+    allowed = " or ".join(repr(choice) for choice in choices)
+    raise InvalidSettingError(f"Expected `{name}` to be {allowed}, but got {value!r}.")
+
+
+def checked_flag(name: str, value: object) -> bool:
+    """Give ``value`` back if it is True or False."""
+    if not isinstance(value, bool):
+        raise InvalidSettingError(f"Expected `{name}` to be True or False, but got {value!r}.")
+    return value
+
+
+def checked_number(name: str, value: object, *, low: int = 1, high: int | None = None) -> int:
+    """Give ``value`` back if it is an integer from ``low`` to ``high``, both included.
+
+    Example:
+        >>> checked_number("patch", 3, low=1, high=4)
+        3
+    """
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):  # type: ignore[operator]
+        span = f"from {low}" if high is None else f"from {low} to {high}"
+        raise InvalidSettingError(
+            f"Expected `{name}` to be a whole number {span}, but got {value!r}."
+        )
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def checked_factor(name: str, value: object) -> float:
+    """Give ``value`` back as a float if it is a finite number above 0."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+        raise InvalidSettingError(
+            f"Expected `{name}` to be a finite number above 0, but got {value!r}."
+        )
+    return float(value)
+
+
+def checked_share(name: str, value: object) -> float:
+    """Give ``value`` back as a float if it is a number from 0 to below 1."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
+        raise InvalidSettingError(
+            f"Expected `{name}` to be a number from 0 to below 1, but got {value!r}."
+        )
+    return float(value)

@@ -1,0 +1,324 @@
+import json
+import logging
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from rightreasons.benchmark import Budget, Method, Variant, read_rows, run_suite, runner
+from rightreasons.benchmark.cell import address
+from rightreasons.benchmark.plan import lines
+from rightreasons.benchmark.store import Store
+from rightreasons.errors import InvalidSettingError, NonFiniteLossError, UnknownNameError
+from rightreasons.run import load_run, train_run
+
+CHILD = """
+import pathlib, pickle, sys, time
+from rightreasons.benchmark import run_suite, runner
+
+suite, out, number = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes()), *sys.argv[2:]
+calls, train_run = pathlib.Path(out, f"calls-{number}"), runner.train_run
+
+def counted(config, folder, **settings):
+    with calls.open("a") as file:
+        file.write(f"{folder.name}\\n")
+    return train_run(config, folder, **settings)
+
+runner.train_run = counted
+pathlib.Path(out, f"ready-{number}").touch()
+while not pathlib.Path(out, "go").exists():
+    time.sleep(0.01)
+run_suite(suite, out=out, accelerator="cpu", progress=False)
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs a suite in this process; gives the rows and counts the cells that were really run."""
+
+    def run(suite, *, out=tmp_path / "out", **settings):
+        run.cells = []
+
+        def counted(config, folder, **rest):
+            run.cells.append(folder.name)
+            return train_run(config, folder, **rest)
+
+        monkeypatch.setattr(runner, "train_run", counted)
+        return run_suite(suite, out=out, accelerator="cpu", progress=False, **settings)
+
+    return run
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts processes at the same suite, and lets them go at once."""
+    children = []
+
+    def start(suite, out, *, number_of=2):
+        out.mkdir()
+        script, pickled = tmp_path / "child.py", tmp_path / "suite.pickle"
+        script.write_text(CHILD)
+        pickled.write_bytes(pickle.dumps(suite))
+        for number in range(number_of):
+            arguments = [sys.executable, script, pickled, out, str(number)]
+            environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+            children.append(subprocess.Popen(arguments, env=environment))
+        wait_until(lambda: len(list(out.glob("ready-*"))) == number_of, children)
+        (out / "go").touch()
+        return children
+
+    yield start
+    for child in children:
+        child.kill()
+        child.wait()
+
+
+def wait_until(condition, children):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert all(child.poll() in (None, 0) for child in children), "a process ended early"
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.01)
+
+
+def measured(rows):
+    return {row.address: row.results["metrics"] for row in rows}
+
+
+def addresses_on_disk(out):
+    lines = (out / "results.jsonl").read_text().splitlines()
+    return [json.loads(line)["address"] for line in lines]
+
+
+def test_a_suite_runs_to_the_end(make_suite, run, tmp_path):
+    rows = run(make_suite())
+    assert len(rows) == 2 * (2 + 1)
+    assert all(row.results["metrics"]["test"]["group_accuracy/worst"] >= 0 for row in rows)
+    assert rows == sorted(read_rows(tmp_path / "out"), key=rows.index)
+    for row in rows:
+        kept = load_run(tmp_path / "out" / "runs" / row.address)
+        assert kept.results == row.results
+        assert row.address == address(kept.config, row.data_sha256)
+        assert row.data_sha256 == row.results["data_sha256"]
+        assert not (kept.folder / "checkpoint.pt").exists()
+
+
+def test_the_chosen_candidate_runs_at_every_seed(make_suite, run):
+    rows = run(make_suite())
+    found = {row.address: row for row in rows}
+    for line in lines(make_suite(), "small"):
+        values = {
+            row.config["lr"]: row.results["metrics"]["validation"]["swap_accuracy"]
+            for row in rows
+            if row.config["seed"] == 0
+            and row.config["data_settings"] == line.cell(0, 0).config.data_settings
+        }
+        later = [
+            row
+            for row in found.values()
+            if row.config["seed"] == 1
+            and row.config["data_settings"] == line.cell(0, 1).config.data_settings
+        ]
+        assert [row.config["lr"] for row in later] == [max(values, key=values.get)]
+
+
+def test_what_is_finished_is_not_run_again(make_suite, run, monkeypatch):
+    rows = run(make_suite())
+    monkeypatch.setattr(runner.DataShelf, "load", lambda *_: pytest.fail("loaded data"))
+    assert run(make_suite()) == rows
+    assert run.cells == []
+
+
+def test_more_of_a_suite_runs_only_what_is_new(make_suite, run):
+    run(make_suite())
+    more = make_suite(budgets={"small": Budget(seeds=(0, 1, 2), overrides={"epochs": 1})})
+    assert len(run(more)) == 8
+    assert len(run.cells) == 2
+
+
+def test_suites_share_cells(make_suite, run):
+    run(make_suite())
+    other = make_suite(name="other", variants=(Variant(name="same under another name"),))
+    same = {**other.base, "data_settings": {"test_colours": "wrong"}}
+    run(make_suite(name="other", variants=other.variants, base=same))
+    assert run.cells == []
+
+
+def test_other_data_are_another_cell(make_suite, run, monkeypatch):
+    suite = make_suite(methods=(Method(name="ERM"),))
+    run(suite)
+    (old,) = {row.address for row in run(suite)[:1]}
+    monkeypatch.setattr(runner.DataShelf, "digest", lambda self, config: "f" * 64)
+    rows = run(suite)
+    assert len(run.cells) == 2
+    assert old not in {row.address for row in rows}
+
+
+def test_a_hash_that_is_out_of_date_is_corrected_before_the_run(make_suite, run, tmp_path):
+    suite = make_suite(methods=(Method(name="ERM"),), budgets={"small": Budget(seeds=(0,))})
+    run(suite)
+    journal = Store(tmp_path / "out").data
+    wrong = [{**entry, "data_sha256": "0" * 64} for entry in journal.entries()]
+    for entry in wrong:
+        journal.append(entry)
+    (row,) = run(suite)
+    assert row.data_sha256 == row.results["data_sha256"]
+    assert run.cells == []
+
+
+def test_ctrl_c_says_how_to_go_on(make_suite, run, monkeypatch, tmp_path):
+    suite = make_suite()
+    expected = measured(run(suite, out=tmp_path / "whole"))
+
+    def interrupted(config, folder, **settings):
+        if folder.parent.exists() and len(list(folder.parent.iterdir())) == 2:
+            raise KeyboardInterrupt
+        return train_run(config, folder, **settings)
+
+    monkeypatch.setattr(runner, "train_run", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="Stopped. 2 of 6 cells are finished, .*the same"):
+        run_suite(suite, out=tmp_path / "out", accelerator="cpu", progress=False)
+    assert measured(run(suite)) == expected
+    assert len(run.cells) == 4
+
+
+def test_ctrl_c_within_a_cell_goes_on_from_its_checkpoint(make_suite, run, tmp_path, caplog):
+    suite = make_suite(
+        methods=(Method(name="ERM"),),
+        budgets={"small": Budget(seeds=(0,), overrides={"epochs": 30})},
+    )
+    expected = measured(run(suite, out=tmp_path / "whole"))
+    out = tmp_path / "out"
+
+    def interrupt():
+        wait_until(lambda: list(out.glob("runs/*/checkpoint.pt")), [])
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt, match="Stopped. 0 of 1 cells"):
+        run(suite)
+    thread.join()
+    assert list(out.glob("runs/*/checkpoint.pt"))
+    with caplog.at_level(logging.INFO, logger="rightreasons"):
+        assert measured(run(suite)) == expected
+    epochs = [message for message in caplog.messages if message.startswith("epoch")]
+    assert 0 < len(epochs) < 30
+
+
+def test_a_run_that_diverges_is_kept_as_failed(make_suite, run, monkeypatch, tmp_path):
+    suite = make_suite(methods=(Method(name="ERM", grid=({"lr": 1e-2}, {"lr": 1e-3})),))
+
+    def diverging(config, folder, **settings):
+        if config.lr == 1e-2:
+            raise NonFiniteLossError("Expected a finite loss, but got inf.")
+        return train_run(config, folder, **settings)
+
+    monkeypatch.setattr(runner, "train_run", diverging)
+    rows = run_suite(suite, out=tmp_path / "out", accelerator="cpu", progress=False)
+    assert [row.config["lr"] for row in rows] == [1e-2, 1e-3, 1e-3]
+    assert [row.failure for row in rows] == ["Expected a finite loss, but got inf.", "", ""]
+    assert run(suite) == rows
+    assert run.cells == []
+
+
+def test_a_cell_another_process_is_at_is_waited_for(make_suite, run, tmp_path, monkeypatch):
+    suite = make_suite(methods=(Method(name="ERM"),), budgets={"small": Budget(seeds=(0,))})
+    (row,) = run(suite, out=tmp_path / "elsewhere")
+    store = Store(tmp_path / "out")
+    waits = []
+
+    def wait(seconds):
+        waits.append(seconds)
+        if len(waits) == 2:
+            store.add(row)
+
+    monkeypatch.setattr(runner.time, "sleep", wait)
+    with store.claim(row.address):
+        assert run(suite) == [row]
+    assert run.cells == []
+    assert len(waits) == 2
+
+
+def test_a_cell_that_was_finished_while_it_was_claimed_is_not_repeated(
+    make_suite, run, tmp_path, monkeypatch
+):
+    suite = make_suite(methods=(Method(name="ERM"),), budgets={"small": Budget(seeds=(0,))})
+    (row,) = run(suite, out=tmp_path / "elsewhere")
+    claim = Store.claim
+
+    def late(store, place):
+        if place not in store.rows():
+            store.add(row)  # the other process wrote its row just before this claim
+        return claim(store, place)
+
+    monkeypatch.setattr(Store, "claim", late)
+    assert run(suite) == [row]
+    assert run.cells == []
+
+
+def test_a_wrong_setting_is_told_before_anything_runs(make_suite, run, tmp_path):
+    grid = ({"settings": {}}, {"settings": {"wieght": 3}})
+    with pytest.raises(InvalidSettingError, match="but got wieght"):
+        run(make_suite(methods=(Method(name="ERM", grid=grid),)))
+    assert run.cells == []
+
+
+def test_unknown_names_are_told(run, make_suite):
+    with pytest.raises(UnknownNameError, match="Expected a suite, but got 'nonsense'"):
+        run("nonsense")
+    with pytest.raises(UnknownNameError, match="Expected a budget, but got 'large'"):
+        run(make_suite(), budget="large")
+
+
+def test_torchrun_is_refused(make_suite, run, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    with pytest.raises(InvalidSettingError, match="Expected a process of its own for a suite"):
+        run(make_suite())
+
+
+def test_a_bar_tells_the_cells(make_suite, tmp_path, capsys):
+    suite = make_suite(methods=(Method(name="ERM"),), budgets={"small": Budget(seeds=(0,))})
+    run_suite(suite, out=tmp_path / "out", accelerator="cpu", progress=True)
+    shown = capsys.readouterr().err
+    assert "wrong · ERM · seed 0" in shown
+    assert "1/1" in shown
+
+
+def test_two_processes_share_the_work(make_suite, run, start, tmp_path):
+    suite = make_suite(budgets={"small": Budget(seeds=(0, 1, 2), overrides={"epochs": 3})})
+    expected = measured(run(suite, out=tmp_path / "alone"))
+    out = tmp_path / "out"
+    children = start(suite, out)
+    assert [child.wait(timeout=120) for child in children] == [0, 0]
+    assert sorted(addresses_on_disk(out)) == sorted(expected)
+    calls = [line for path in out.glob("calls-*") for line in path.read_text().splitlines()]
+    assert sorted(calls) == sorted(expected)
+    assert measured(read_rows(out)) == expected
+
+
+def test_a_killed_process_leaves_nothing_behind_that_hinders(make_suite, run, start, tmp_path):
+    suite = make_suite(
+        methods=(Method(name="ERM", grid=({"lr": 1e-3}, {"lr": 1e-2})),),
+        budgets={"small": Budget(seeds=(0, 1), overrides={"epochs": 40})},
+    )
+    expected = measured(run(suite, out=tmp_path / "alone"))
+    out = tmp_path / "out"
+    (child,) = start(suite, out, number_of=1)
+
+    def within_the_second_cell():
+        return (out / "results.jsonl").exists() and list(out.glob("runs/*/checkpoint.pt"))
+
+    wait_until(within_the_second_cell, [child])
+    child.kill()
+    assert child.wait() == -signal.SIGKILL
+    finished = addresses_on_disk(out)
+    assert 0 < len(finished) < len(expected)
+    assert measured(run(suite, out=out)) == expected
+    assert sorted(run.cells) == sorted(set(expected) - set(finished))
+    assert sorted(addresses_on_disk(out)) == sorted(expected)

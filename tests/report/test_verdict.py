@@ -1,0 +1,184 @@
+import pytest
+
+from rightreasons.report.verdict import verdict_of
+
+NOT_LEARNED = {"diagnosis": {"learned": False, "message": "It did not learn."}}
+
+
+def plain_accuracy(value, half=0.02):
+    ends = {"accuracy/low": value - half, "accuracy/high": value + half}
+    return {"test": {"accuracy": value, **ends}}
+
+
+def only_swap(value):
+    return {"test": {"accuracy": 0.9, "swap_accuracy": value}}
+
+
+@pytest.mark.parametrize(
+    ("runs", "tone", "badge", "headline"),
+    [
+        (
+            [("erm", 0.5, {}), ("r3", 0.8, {})],
+            "good",
+            "Clear improvement",
+            "r3 is clearly better than erm: 80.0 % right in the worst group, against 50.0 %.",
+        ),
+        (
+            [("erm", 0.5, {}), ("r3", 0.8, {}), ("group_dro", 0.7, {})],
+            "good",
+            "Clear improvement",
+            "r3 is clearly better than erm: 80.0 % right in the worst group, against 50.0 %.",
+        ),
+        (
+            [("erm", 0.5, {}), ("r3", 0.55, {})],
+            "unclear",
+            "No clear difference",
+            "No clear difference between r3 and erm: 55.0 % right in the worst group, against "
+            "50.0 %.",
+        ),
+        (
+            [("erm", 0.8, {}), ("r3", 0.5, {})],
+            "bad",
+            "No improvement",
+            "erm is clearly better than r3: 80.0 % right in the worst group, against 50.0 %.",
+        ),
+        (
+            [("erm", 0.8, {}), ("r3", 0.79, {})],
+            "unclear",
+            "No clear difference",
+            "No clear difference between erm and r3: 80.0 % right in the worst group, against "
+            "79.0 %.",
+        ),
+        (
+            [("group_dro", 0.5, {}), ("r3", 0.8, {})],
+            "good",
+            "Clearly better",
+            "r3 is clearly better than group_dro: 80.0 % right in the worst group, against 50.0 %.",
+        ),
+        (
+            [("erm", 0.5, {}), ("r3", 0.8, NOT_LEARNED)],
+            "good",
+            "No sign of a shortcut",
+            "erm is 50.0 % right in the worst group, and nothing measured here points to a "
+            "shortcut.",
+        ),
+        (
+            [("erm", 0.5, NOT_LEARNED), ("r3", 0.8, NOT_LEARNED)],
+            "bad",
+            "Not learned",
+            "The training of erm and r3 failed: no better than always the most frequent class.",
+        ),
+        (
+            [("erm", 0, plain_accuracy(0.5)), ("r3", 0, plain_accuracy(0.8))],
+            "mixed",
+            "More accurate",
+            "r3 is clearly better than erm: 80.0 % right over all test samples, against 50.0 %.",
+        ),
+        (
+            [("erm", 0, only_swap(0.5)), ("r3", 0, only_swap(0.8))],
+            "unclear",
+            "No clear difference",
+            "No clear difference between r3 and erm: 80.0 % right after what the mask covers was "
+            "exchanged, against 50.0 %.",
+        ),
+        (
+            [("erm", 0, plain_accuracy(0.9))],
+            "unclear",
+            "Cannot tell",
+            "erm is 90.0 % right over all test samples; whether for the right reasons, these data "
+            "cannot tell.",
+        ),
+        (
+            [("erm", 0, {"test": {"calibration_error": 0.1}})],
+            "unclear",
+            "Cannot tell",
+            "The runs share no measure of accuracy on test data, so nothing can be said.",
+        ),
+    ],
+)
+def test_rules(make_section, runs, tone, badge, headline):
+    verdict = verdict_of(make_section(*runs))
+    assert (verdict.tone, verdict.badge) == (tone, badge)
+    assert verdict.headline.replace("\u202f", " ") == headline
+
+
+def told(verdict):
+    return " ".join(verdict.sentences).replace("\u202f", " ")
+
+
+def test_a_method_alone_that_takes_the_shortcut(make_section, make_metrics):
+    verdict = verdict_of(make_section(("erm", 0, {"test": make_metrics(0.6, mass=0.4)})))
+    assert (verdict.tone, verdict.badge) == ("bad", "Signs of a shortcut")
+    assert "it holds 40.0 % for erm" in told(verdict)
+    assert "right 65.0 % of the time with erm; the worst group is 5.0 points below" in told(verdict)
+
+
+def test_better_is_not_solved_while_signs_remain(make_section, make_metrics):
+    section = make_section(
+        ("erm", 0, {"test": make_metrics(0.4, mass=0.9)}),
+        ("r3", 0, {"test": make_metrics(0.7, mass=0.3)}),
+    )
+    verdict = verdict_of(section)
+    assert (verdict.tone, verdict.badge) == ("mixed", "Better, not solved")
+    assert "r3 still shows signs of the shortcut: 3.0 times the mask's share" in told(verdict)
+
+
+def test_the_gap_the_reliance_and_the_swap_are_told_of_both(make_section, make_metrics):
+    one, two = make_metrics(0.4, average=0.7, mass=0.4), make_metrics(0.8, average=0.9)
+    section = make_section(
+        ("erm", 0, {"test": one, "validation": make_metrics(0.9, swap=0.6)}),
+        ("r3", 0, {"test": two, "validation": make_metrics(0.9)}),
+    )
+    text = told(verdict_of(section))
+    assert "right 70.0 % of the time with erm and 90.0 % of the time with r3." in text
+    assert "The gap between the average and the worst group fell from 30.0 points to 10.0" in text
+    assert "The mask covers 10.0 % of the input." in text
+    assert "it holds 40.0 % for erm and 5.0 % for r3." in text
+    assert (
+        "between validation samples takes the accuracy of erm from 95.0 % to 60.0 % and r3" in text
+    )
+    assert "Nothing measured here points to a shortcut in r3 any more." in text
+
+
+@pytest.mark.parametrize(
+    ("average", "expected"), [(0.845, "stayed about the same"), (0.95, "grew from 5.0 points")]
+)
+def test_a_gap_that_did_not_fall(make_section, make_metrics, average, expected):
+    best = {"test": make_metrics(0.8, average=average)}
+    assert expected in told(verdict_of(make_section(("erm", 0.5, {}), ("r3", 0, best))))
+
+
+def test_a_gap_that_masks_do_not_explain_is_not_hidden(make_section, make_metrics):
+    best = {"test": make_metrics(0.7, average=0.9)}
+    text = told(verdict_of(make_section(("erm", 0.5, {}), ("r3", 0, best))))
+    assert "yet its worst group is 20.0 points below the average" in text
+
+
+def test_what_it_costs_is_told(make_section, make_metrics):
+    section = make_section(
+        ("erm", 0, {"test": make_metrics(0.4, accuracy=0.95)}),
+        ("r3", 0, {"test": make_metrics(0.8, accuracy=0.85)}),
+    )
+    assert "It costs overall accuracy: 85.0 % for r3, 95.0 % for erm." in told(verdict_of(section))
+
+
+def test_other_methods_are_told_with_those_that_are_as_good(make_section):
+    runs = [("erm", 0.5, {}), ("r3", 0.8, {}), ("group_dro", 0.78, {}), ("input_gradient", 0.6, {})]
+    verdict = verdict_of(make_section(*runs))
+    assert (
+        "Right in the worst group, the others: group_dro 78.0 % and input_gradient 60.0 %. No "
+        "clear difference to r3: group_dro." in told(verdict)
+    )
+    assert [method.label for method in verdict.compared] == ["erm", "r3"]
+
+
+def test_why_there_is_no_clear_difference(make_section):
+    near = verdict_of(make_section(("erm", 0.5, {}), ("r3", 0.51, {})))
+    assert "The intervals overlap, so the difference may be chance." in told(near)
+    unknown = verdict_of(make_section(("erm", 0, only_swap(0.5)), ("r3", 0, only_swap(0.8))))
+    assert "There is no interval to judge it by" in told(unknown)
+
+
+def test_one_seed_is_a_caution(make_section):
+    verdict = verdict_of(make_section(("erm", 0.5, {}), ("r3", 0.8, {})))
+    assert any("one seed only" in caution for caution in verdict.cautions)
