@@ -21,21 +21,21 @@ def test_a_pull_is_the_norm_of_the_weighted_gradient():
     parts = {"task": 3 * first[0] + 4 * second[0], "penalty": first.square().sum()}
     loss = loss_of(parts, {"task": 1.0, "penalty": 10.0}, [first, second])
     expected = {"task": 5.0, "penalty": 10 * math.sqrt(4 + 16)}
-    assert pulls(loss, [first, second]) == pytest.approx(expected)
+    assert pulls(loss) == pytest.approx(expected)
     loss.backward()  # the graph is still there
     assert first.grad is not None
 
 
 def test_looking_at_pulls_touches_no_gradient():
     weight = torch.ones(3, requires_grad=True)
-    pulls(loss_of({"task": weight.sum()}, {"task": 1.0}, [weight]), [weight])
+    pulls(loss_of({"task": weight.sum()}, {"task": 1.0}, [weight]))
     assert weight.grad is None
 
 
 def test_a_part_that_does_not_reach_the_weights_does_not_pull():
     weight, other = torch.ones(3, requires_grad=True), torch.ones(1, requires_grad=True)
     parts = {"task": weight.sum(), "constant": torch.tensor(2.0), "elsewhere": other.sum()}
-    found = pulls(loss_of(parts, dict.fromkeys(parts, 1.0), [weight]), [weight])
+    found = pulls(loss_of(parts, dict.fromkeys(parts, 1.0), [weight]))
     assert found == pytest.approx({"task": math.sqrt(3), "constant": 0, "elsewhere": 0})
 
 
@@ -51,7 +51,7 @@ def test_a_model_better_than_the_most_frequent_class_learned():
 @pytest.mark.parametrize(
     ("labels", "accuracy", "learned"),
     [
-        (LABELS, 0.515, False),  # within two points
+        (LABELS, 0.518, False),  # within two points
         (LABELS, 0.525, True),
         (LABELS[:100], 0.62, False),  # within three standard deviations of so few
         (LABELS[:100], 0.68, True),

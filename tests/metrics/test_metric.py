@@ -1,0 +1,94 @@
+from unittest import mock
+
+import pytest
+import torch
+from torch import distributed, nn
+
+import rightreasons as rr
+from rightreasons.errors import InvalidBatchError
+from rightreasons.metrics import Metric
+
+
+class Values(Metric):
+    """Remembers the first feature of each sample."""
+
+    name = "values"
+    higher_is_better = True
+
+    def measure(self, probe):
+        return {"value": probe.logits[:, 0]}
+
+    def summary(self, rows):
+        return {str(place): value for place, value in enumerate(rows["value"].tolist())}
+
+
+def probe(values, index=None):
+    x = torch.tensor([[value, 0.0] for value in values]).reshape(-1, 2)
+    index = None if index is None else torch.tensor(index, dtype=torch.long)
+    return rr.Probe(nn.Identity(), rr.Batch(x=x, y=torch.zeros(len(x)).long(), index=index))
+
+
+def measured(*probes):
+    metric = Values()
+    for one in probes:
+        metric.update(one)
+    return list(metric.compute().values())
+
+
+def test_rows_come_in_the_order_of_the_data_set():
+    assert measured(probe([5.0, 2.0], [4, 1]), probe([3.0, 7.0], [2, 9])) == [2, 3, 5, 7]
+
+
+def test_a_sample_seen_twice_counts_once_and_the_first_time():
+    assert measured(probe([1.0, 2.0], [3, 5]), probe([9.0, 8.0], [5, 4])) == [1, 8, 2]
+    assert measured(probe([1.0, 2.0, 3.0], [7, 7, 7])) == [1]
+
+
+def test_samples_without_an_index_are_all_different():
+    assert sorted(measured(probe([1.0, 1.0]), probe([1.0, 2.0]))) == [1, 1, 1, 2]
+
+
+def test_samples_without_an_index_are_none_of_those_with_one():
+    mixed = measured(probe([1.0, 2.0], [0, 1]), probe([3.0, 4.0]), probe([5.0], [2]))
+    assert sorted(mixed) == [1, 2, 3, 4, 5]
+
+
+def test_samples_without_an_index_are_not_those_of_another_process():
+    """What two processes would gather, one after the other."""
+    gathered = []
+    for rank in range(2):
+        metric = Values()
+        with (
+            mock.patch.object(distributed, "is_initialized", return_value=True),
+            mock.patch.object(distributed, "get_rank", return_value=rank),
+            mock.patch.object(distributed, "get_world_size", return_value=2),
+        ):
+            metric.update(probe([1.0, 2.0]))
+            metric.update(probe([3.0]))
+        gathered += metric._rows
+    assert len(torch.cat([rows["index"] for rows in gathered]).unique()) == 6
+
+
+def test_reset_forgets():
+    metric = Values()
+    metric.update(probe([1.0]))
+    metric.reset()
+    metric.update(probe([2.0]))
+    assert metric.compute() == {"0": 2.0}
+
+
+def test_what_is_kept_holds_no_graph():
+    x = torch.ones(2, 2, requires_grad=True)
+    metric = Values()
+    metric.update(rr.Probe(nn.Identity(), rr.Batch(x=x, y=torch.zeros(2).long())))
+    assert not any(column.requires_grad for column in metric._rows[0].values())
+
+
+@pytest.mark.parametrize("probes", [[], [probe([])]], ids=["no batch", "an empty batch"])
+def test_nothing_measured(probes):
+    with pytest.raises(InvalidBatchError, match=r"Expected a sample before Values.compute"):
+        measured(*probes)
+
+
+def test_empty_batches_are_nothing():
+    assert measured(probe([], []), probe([1.0], [0]), probe([])) == [1]

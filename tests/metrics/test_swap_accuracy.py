@@ -1,0 +1,254 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.reference import metrics as slow
+from torch import nn
+
+import rightreasons as rr
+from rightreasons.datasets import Card, Dataset, InMemory
+from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.metrics import SwapAccuracy, transplanted
+
+
+def measured(model, data, **options):
+    values = rr.evaluate(model, data, [SwapAccuracy(**options)])
+    return {name.removeprefix("swap_accuracy").removeprefix("/"): v for name, v in values.items()}
+
+
+def reader(feature):
+    """A model whose two logits are one feature, and what is missing to 1."""
+    model = nn.Linear(3, 2)
+    model.weight.data.zero_()
+    model.weight.data[:, feature] = torch.tensor([-1.0, 1.0])
+    model.bias.data = torch.tensor([1.0, 0.0])
+    return model
+
+
+def shortcut_data(size=400):
+    """Features 0 and 1 both tell the label; feature 0 must not be looked at."""
+    y = torch.arange(size) % 2
+    x = torch.stack([y.float(), y.float(), torch.rand(size)], dim=1)
+    return rr.Batch(x=x, y=y, mask=torch.tensor([[1.0, 0.0, 0.0]]).expand(size, 3))
+
+
+SOURCES = ["samples", "uniform"]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_model_that_reads_the_shortcut_falls_to_chance(source):
+    batch = shortcut_data()
+    assert rr.evaluate(reader(0), batch, ["accuracy"])["accuracy"] == 1
+    values = measured(reader(0), batch, source=source)
+    assert values[""] == pytest.approx(0.5, abs=0.05)
+    assert values["average"] == pytest.approx(0.5, abs=0.05)
+    assert values["worst"] == min(values["class/0"], values["class/1"])
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_model_that_ignores_the_shortcut_is_unchanged(source):
+    values = measured(reader(1), shortcut_data(), source=source)
+    assert set(values.values()) == {1.0}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_sample_without_a_mask_is_left_as_it_is(source):
+    batch = shortcut_data()
+    unmasked = batch.replace(mask=torch.zeros_like(batch.x))
+    assert measured(reader(0), unmasked, source=source)[""] == 1
+
+
+class Recorder(nn.Module):
+    """Keeps what it is shown; right for the label 1 where the first feature is above a half."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def forward(self, x):
+        self.seen.append(x.detach().clone())
+        return torch.stack([1 - x[:, 0], x[:, 0]], dim=1)
+
+
+def test_the_masked_values_are_those_of_other_samples():
+    size = 6
+    x = torch.arange(size * 3.0).reshape(size, 3) / 20
+    batch = rr.Batch(x=x, y=torch.zeros(size).long(), mask=torch.tensor([[1.0, 0, 0]] * size))
+    model = Recorder()
+    measured(model, batch, num_draws=40)
+    _, altered = model.seen
+    altered = altered.reshape(40, size, 3)
+    assert torch.equal(altered[..., 1:], x[:, 1:].expand(40, size, 2))
+    for sample in range(size):
+        found = set(altered[:, sample, 0].tolist())
+        assert found == set(x[:, 0].tolist()) - {float(x[sample, 0])}
+
+
+def test_a_single_sample_is_its_own_donor():
+    batch = rr.Batch(x=torch.tensor([[1.0, 0.0]]), y=torch.tensor([1]), mask=torch.ones(1, 2))
+    assert measured(Recorder(), batch)[""] == 1
+
+
+def test_uniform_values_fill_the_valid_range_of_each_masked_feature():
+    batch = rr.Batch(x=torch.zeros(300, 4), y=torch.zeros(300).long(), mask=torch.ones(300, 4))
+    batch.mask[:, 2:] = 0
+    model = Recorder()
+    measured(model, InMemory(batch, Card(valid_range=(-1.0, 3.0))), source="uniform", num_draws=2)
+    _, altered = model.seen
+    assert (altered[:, 2:] == 0).all()
+    for feature in (0, 1):
+        drawn = altered[:, feature]
+        assert -1 <= drawn.min() < -0.9
+        assert 2.9 < drawn.max() <= 3
+        assert drawn.mean() == pytest.approx(1, abs=0.15)
+    assert len(altered[:, :2].unique()) > 1000
+
+
+def test_a_soft_mask_mixes_old_and_new():
+    batch = rr.Batch(x=torch.zeros(50, 2), y=torch.zeros(50).long(), mask=torch.ones(50, 2) / 4)
+    model = Recorder()
+    card = Card(valid_range=(1.0, 1.0))
+    measured(model, InMemory(batch, card), source="uniform", num_draws=1)
+    assert torch.equal(model.seen[1], torch.full((50, 2), 0.25))
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_draws_depend_on_the_seed(source):
+    batch = shortcut_data(40)
+
+    def altered(seed):
+        model = Recorder()
+        measured(model, batch, source=source, seed=seed)
+        return model.seen[1]
+
+    assert torch.equal(altered(3), altered(3))
+    assert not torch.equal(altered(3), altered(4))
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_equals_its_slow_twin(source):
+    """Right and wrong, sample by sample, from what the model was shown."""
+    y = torch.tensor([0, 0, 1] * 10)
+    batch = rr.Batch(x=0.8 * y[:, None].float().expand(30, 2), y=y, mask=torch.ones(30, 2))
+    model = Recorder()
+    values = measured(model, batch, source=source, num_draws=4)
+    answers = model.seen[1][:, 0].reshape(4, 30) > 0.5
+    correct = [
+        [bool(answer) == bool(label) for answer in column]
+        for column, label in zip(answers.T, y, strict=True)
+    ]
+    assert values == pytest.approx(slow.swap_accuracy(correct, y))
+
+
+def test_classes_are_called_by_the_names_of_the_card():
+    batch = shortcut_data(20)
+    values = measured(reader(1), InMemory(batch, Card(classes=("cat", "dog", "cow"))))
+    assert {name for name in values if name.startswith("class/")} == {"class/cat", "class/dog"}
+
+
+@st.composite
+def transplants(draw):
+    """Samples and donors of many shapes, with hard, soft, shared and empty masks."""
+    shape = draw(st.sampled_from([(4,), (1, 3), (3, 4), (1, 2, 3), (3, 2, 3), (2, 1, 4)]))
+    size = draw(st.integers(1, 3))
+    whole = draw(st.booleans())
+    mask_shape = (1, *shape[1:]) if len(shape) > 1 and not whole else shape
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 10_000)))
+    density = draw(st.sampled_from([0.0, 0.3, 0.7, 1.0]))
+    soft = draw(st.booleans())
+
+    def mask():
+        chosen = torch.rand(size, *mask_shape, generator=generator) < density
+        return chosen * (torch.rand(size, *mask_shape, generator=generator) if soft else 1.0)
+
+    x, donor_x = (torch.randn(size, *shape, generator=generator) for _ in range(2))
+    return x, mask(), donor_x, mask()
+
+
+@settings(max_examples=150, deadline=None)
+@given(transplants())
+def test_transplants_equal_their_slow_twin(parts):
+    torch.testing.assert_close(transplanted(*parts), slow.transplanted(*parts))
+
+
+def test_a_hard_mask_moves_values_exactly_and_touches_no_others():
+    x, donor_x = torch.randn(8, 3, 5, 5), torch.randn(8, 3, 5, 5)
+    mask = (torch.rand(8, 1, 5, 5) < 0.4).float()
+    before = x.clone()
+    result = transplanted(x, mask, donor_x, mask)
+    assert torch.equal(result, torch.where(mask > 0, donor_x, x))
+    assert torch.equal(x, before)
+
+
+def test_channels_move_together_under_a_shared_mask():
+    pixels = torch.arange(4.0).reshape(1, 1, 2, 2)
+    x, donor_x = torch.zeros(1, 3, 2, 2), torch.cat([pixels, pixels + 10, pixels + 20], dim=1)
+    mask = torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]]])
+    donor_mask = torch.tensor([[[[0.0, 0.0], [0.0, 1.0]]]])
+    moved = transplanted(x, mask, donor_x, donor_mask)
+    assert moved[0, :, 0, 0].tolist() == [3, 13, 23]
+    assert moved.flatten(2)[..., 1:].abs().sum() == 0
+
+
+def test_different_numbers_of_positions_are_stretched():
+    x, ones = torch.zeros(1, 6), torch.ones(1, 6)
+    donor_x = torch.tensor([[7.0, 8.0, 9.0, 0.0, 0.0, 0.0]])
+    donor_mask = torch.tensor([[1.0, 1.0, 1.0, 0.0, 0.0, 0.0]])
+    assert transplanted(x, ones, donor_x, donor_mask).tolist() == [[7, 7, 8, 8, 9, 9]]
+    fewer = torch.tensor([[0.0, 1.0, 0.0, 0.0, 0.0, 1.0]])
+    assert transplanted(x, fewer, donor_x, donor_mask).tolist() == [[0, 7, 0, 0, 0, 8]]
+
+
+def test_refuses_an_unknown_source():
+    with pytest.raises(InvalidSettingError, match=r"Expected `source` to be one of \('samples', "):
+        SwapAccuracy(source="noise")
+
+
+def test_refuses_no_draws():
+    with pytest.raises(InvalidSettingError, match="Expected `num_draws` of at least 1, but got 0"):
+        SwapAccuracy(num_draws=0)
+
+
+def test_refuses_data_without_masks():
+    batch = rr.Batch(x=torch.eye(2), y=torch.tensor([0, 1]))
+    with pytest.raises(InvalidBatchError, match="Expected data with masks for SwapAccuracy"):
+        measured(Recorder(), batch)
+
+
+def test_refuses_batches_of_unknown_data():
+    probe = rr.Probe(Recorder(), shortcut_data(4))
+    with pytest.raises(InvalidBatchError, match=r"Expected SwapAccuracy.prepare\(data\) before"):
+        SwapAccuracy().update(probe)
+    metric = SwapAccuracy()
+    metric.prepare(InMemory(shortcut_data(4)))
+    with pytest.raises(InvalidBatchError, match="and batches with an `index`"):
+        metric.update(probe)
+
+
+class Forgetful(Dataset):
+    """Says it has masks; only the first batch does."""
+
+    has_masks = True
+    groups = None
+    card = Card()
+    labels = torch.zeros(4).long()
+
+    def __init__(self):
+        self.batch = InMemory(shortcut_data(4))
+        self.taken = 0
+
+    def __len__(self):
+        return 4
+
+    def take(self, rows):
+        self.taken += 1
+        batch = self.batch.take(rows)
+        return batch if self.taken == 1 else batch.replace(mask=None)
+
+    def digest(self):
+        return ""
+
+
+def test_refuses_donors_without_masks():
+    with pytest.raises(InvalidBatchError, match="Expected every batch to have masks, but got one"):
+        measured(Recorder(), Forgetful())

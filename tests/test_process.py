@@ -1,0 +1,154 @@
+import os
+import signal
+import threading
+from types import SimpleNamespace
+from unittest import mock
+
+import pytest
+import torch
+from torch import distributed
+
+from rightreasons import process
+from rightreasons.process import (
+    Interrupts,
+    launched_fabric,
+    random_states,
+    restore_random_states,
+    seeded,
+)
+
+ALONE = SimpleNamespace(world_size=1, global_rank=0)
+
+
+def press_ctrl_c():
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_draws_inside_depend_on_the_seed_and_leave_those_outside_alone():
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    with seeded(5):
+        first = torch.rand(3)
+    assert torch.equal(torch.rand(3), expected)
+    with seeded(5):
+        assert torch.equal(torch.rand(3), first)
+    with seeded(6):
+        assert not torch.equal(torch.rand(3), first)
+
+
+def test_draws_outside_are_left_alone_after_an_error():
+    before = torch.get_rng_state()
+    with pytest.raises(KeyError), seeded(5):
+        torch.rand(3)
+        raise KeyError
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_random_states_go_on_where_they_were():
+    torch.rand(3)
+    states = random_states(ALONE)
+    expected = torch.rand(5)
+    torch.manual_seed(99)
+    restore_random_states(states, ALONE)
+    assert torch.equal(torch.rand(5), expected)
+
+
+def test_each_process_gets_its_own_state_back(monkeypatch):
+    def gather(states, own):
+        states[0], states[1] = {"cpu": torch.Generator().manual_seed(7).get_state()}, own
+
+    monkeypatch.setattr(distributed, "all_gather_object", gather)
+    second = SimpleNamespace(world_size=2, global_rank=1)
+    states = random_states(second)
+    assert len(states) == 2
+    expected = torch.rand(2)
+    restore_random_states(states, second)
+    assert torch.equal(torch.rand(2), expected)
+    restore_random_states(states, SimpleNamespace(world_size=2, global_rank=0))
+    assert torch.equal(torch.rand(2), torch.rand(2, generator=torch.Generator().manual_seed(7)))
+
+
+def test_the_first_ctrl_c_is_noted_and_the_second_acts():
+    with Interrupts() as interrupts:
+        assert not interrupts.asked(ALONE)
+        press_ctrl_c()
+        assert interrupts.asked(ALONE)
+        with pytest.raises(KeyboardInterrupt):
+            press_ctrl_c()
+
+
+def test_the_handler_before_comes_back():
+    noted = []
+    before = signal.signal(signal.SIGINT, lambda *_: noted.append("mine"))
+    try:
+        with Interrupts():
+            press_ctrl_c()
+        assert noted == []
+        with pytest.raises(KeyError), Interrupts():
+            raise KeyError
+        press_ctrl_c()
+        assert noted == ["mine"]
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_in_another_thread_signals_are_left_alone():
+    """Only the main thread may handle them."""
+    before, found = signal.getsignal(signal.SIGINT), []
+
+    def work():
+        with Interrupts() as interrupts:
+            found.append((signal.getsignal(signal.SIGINT), interrupts.asked(ALONE)))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [(before, False)]
+
+
+@pytest.mark.parametrize(("others", "stops"), [(1, True), (0, False)])
+def test_one_process_that_was_asked_stops_all(monkeypatch, others, stops):
+    """Another process was asked or not; this one was not."""
+    monkeypatch.setattr(distributed, "all_reduce", lambda total: total.add_(others))
+    several = SimpleNamespace(world_size=2, device=torch.device("cpu"))
+    assert Interrupts().asked(several) is stops
+
+
+def test_a_single_process_needs_no_strategy():
+    fabric = launched_fabric("cpu", 1, "32-true")
+    assert fabric.world_size == 1
+    assert fabric.device == torch.device("cpu")
+    assert fabric.is_global_zero
+
+
+@pytest.mark.parametrize(
+    ("variables", "devices", "expected"),
+    [
+        ({}, 1, {"devices": 1, "num_nodes": 1, "strategy": "auto"}),
+        ({}, 3, {"devices": 3, "num_nodes": 1, "strategy": "ddp"}),
+        (
+            {"TORCHELASTIC_RUN_ID": "x", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "6"},
+            1,
+            {"devices": 2, "num_nodes": 3, "strategy": "ddp"},
+        ),
+        (
+            {"TORCHELASTIC_RUN_ID": "x", "LOCAL_WORLD_SIZE": "1", "WORLD_SIZE": "1"},
+            4,
+            {"devices": 1, "num_nodes": 1, "strategy": "auto"},
+        ),
+    ],
+    ids=["alone", "several", "torchrun on three nodes", "torchrun alone"],
+)
+def test_how_processes_are_started(monkeypatch, variables, devices, expected):
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with mock.patch.object(process, "Fabric") as fabric:
+        made = launched_fabric("cpu", devices, "bf16-mixed")
+    settings = fabric.call_args.kwargs
+    assert expected.items() <= settings.items()
+    assert settings["accelerator"] == "cpu"
+    assert settings["precision"] == "bf16-mixed"
+    made.launch.assert_called_once_with()
+    assert os.environ.get("TORCHELASTIC_RUN_ID") == variables.get("TORCHELASTIC_RUN_ID")

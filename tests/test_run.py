@@ -1,0 +1,165 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+import rightreasons as rr
+from rightreasons.errors import (
+    CheckpointMismatchError,
+    InvalidSettingError,
+    OutputError,
+    RunNotFoundError,
+    UnknownNameError,
+)
+from rightreasons.run import Config, evaluate_run, load_config, load_run, train_run
+
+CONFIG = Config(
+    data="decoy-digits",
+    recipe="r3",
+    settings={"weight": 10.0},
+    model_settings={"hidden": [16]},
+    epochs=2,
+    batch_size=100,
+    accelerator="cpu",
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    train_run(CONFIG, folder)
+    return folder
+
+
+def test_the_folder_holds_what_others_can_read(run):
+    names = {path.name for path in run.iterdir()}
+    assert names == {
+        "checkpoint.pt",
+        "config.yaml",
+        "examples.npz",
+        "log.jsonl",
+        "model.safetensors",
+        "results.json",
+    }
+    assert len((run / "log.jsonl").read_text().splitlines()) == 2
+    assert yaml.safe_load((run / "config.yaml").read_text())["settings"] == {"weight": 10.0}
+
+
+def test_results_have_the_documented_keys(run):
+    results = json.loads((run / "results.json").read_text())
+    assert results["data"] == "decoy_digits"
+    assert (results["recipe"], results["settings"], results["seed"]) == ("r3", {"weight": 10.0}, 0)
+    assert results["terms"] == {"cross_entropy": 1.0, "r3": 10.0}
+    assert results["selection"] == {"used": "none", "epoch": 2}
+    assert results["seconds"] > 0
+    assert results["data_sha256"] == rr.datasets.decoy_digits(seed=0).digest()
+    assert set(results["versions"]) == {"rightreasons", "torch", "numpy", "python"}
+    assert {"accuracy", "group_accuracy/average", "group_accuracy/worst"} <= set(
+        results["metrics"]["test"]
+    )
+    assert "swap_accuracy" in results["metrics"]["validation"]
+
+
+def test_examples_show_every_class_with_its_gradient(run):
+    examples = np.load(run / "examples.npz")
+    assert examples["x"].shape == examples["attribution"].shape == (12, 1, 14, 14)
+    assert set(examples["y"].tolist()) == set(range(10))
+    data = rr.datasets.decoy_digits(seed=0)
+    model = load_run(run).load_model(data)
+    x = torch.tensor(examples["x"]).requires_grad_()
+    logits = model(x)
+    assert logits.argmax(dim=1).tolist() == examples["prediction"].tolist()
+    (gradient,) = torch.autograd.grad(logits.max(dim=1).values.sum(), x)
+    np.testing.assert_allclose(examples["attribution"], gradient.numpy(), rtol=1e-5, atol=1e-7)
+
+
+def test_evaluating_again_gives_the_same_numbers(run):
+    again = evaluate_run(run, ["accuracy", "group_accuracy"])
+    saved = load_run(run).results["metrics"]["test"]
+    assert again["metrics"]["test"].items() <= saved.items()
+    assert set(again["metrics"]["test"]) < set(saved)
+
+
+def test_the_same_seed_gives_the_same_weights(run, tmp_path):
+    train_run(CONFIG, tmp_path)
+    assert (tmp_path / "model.safetensors").read_bytes() == (run / "model.safetensors").read_bytes()
+
+
+def test_resuming_a_finished_run_repeats_its_results(run):
+    before = json.loads((run / "results.json").read_text())
+    assert train_run(load_config(run), run, resume=True)["metrics"] == before["metrics"]
+
+
+def test_another_model_in_the_folder_is_refused(run):
+    with pytest.raises(CheckpointMismatchError, match="of another one"):
+        train_run(replace(CONFIG, model_settings={"hidden": [8]}), run, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"recipe": "r33"}, UnknownNameError, "Did you mean 'r3'"),
+        ({"data": "decoy_digit"}, UnknownNameError, "Did you mean 'decoy_digits'"),
+        ({"model": "mpl"}, UnknownNameError, "Did you mean 'mlp'"),
+        ({"metrics": ["accurac"]}, UnknownNameError, "Did you mean 'accuracy'"),
+        ({"settings": {"wieght": 1}}, InvalidSettingError, "but got wieght"),
+        ({"data": "decoy_mnist"}, rr.errors.DatasetNotFoundError, "--data-dir"),
+        (
+            {"data": "decoy_mnist", "data_dir": "/nowhere"},
+            rr.errors.DatasetNotFoundError,
+            "nowhere",
+        ),
+    ],
+)
+def test_mistakes_are_found_before_training(changes, error, words, tmp_path):
+    with pytest.raises(error, match=words):
+        train_run(replace(CONFIG, **changes), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot be written.*Choose another with --out"):
+        train_run(CONFIG, tmp_path / "file" / "run")
+
+
+def test_a_folder_without_a_run(tmp_path):
+    with pytest.raises(RunNotFoundError, match="it has no config.yaml"):
+        load_run(tmp_path)
+    (tmp_path / "config.yaml").write_text("data: decoy_digits\n")
+    with pytest.raises(RunNotFoundError, match="no results.json. Finish it with"):
+        load_run(tmp_path)
+    (tmp_path / "results.json").write_text("{")
+    with pytest.raises(RunNotFoundError, match="results.json as rightreasons wrote it"):
+        load_run(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["data: [", "just words", "epochs: 3"])
+def test_a_broken_config(tmp_path, text):
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(RunNotFoundError, match="config.yaml as rightreasons wrote it"):
+        load_config(tmp_path)
+
+
+def test_an_unknown_key_in_the_config(tmp_path):
+    (tmp_path / "config.yaml").write_text("data: decoy_digits\nepoch: 3\n")
+    with pytest.raises(InvalidSettingError, match="but got epoch"):
+        load_config(tmp_path)
+
+
+def test_batch_norm_and_selection_run_end_to_end(tmp_path):
+    config = replace(
+        CONFIG, model="lenet", model_settings={}, epochs=1, select="swap_accuracy", recipe="erm"
+    )
+    config = replace(config, settings={}, metrics=["accuracy"], frozen_statistics=True)
+    results = train_run(config, tmp_path)
+    assert results["selection"]["used"] == "swap_accuracy"
+    assert set(results["metrics"]["test"]) == {
+        "accuracy",
+        "accuracy/low",
+        "accuracy/high",
+        "accuracy/n",
+    }
