@@ -83,7 +83,7 @@ def test_a_file_is_on_disk_before_it_is_moved(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_cannot_be_written(below_a_file):
-    message = "Expected a folder to write to, but .*folder cannot be written .Not a directory"
+    message = "Expected a place to write to, but .*folder cannot be written .Not a directory"
     with pytest.raises(OutputError, match=message):
         write_atomically(below_a_file / "x", lambda file: file.write(b""))
     with pytest.raises(OutputError, match=f"{message}.*Choose another with --out"):
@@ -113,10 +113,26 @@ def test_json_is_indented_and_ends_its_line(tmp_path):
 
 def test_json_has_no_nan(tmp_path):
     path = tmp_path / "value.json"
-    write_json(path, 1)
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        write_json(path, {"value": float("nan")})
-    assert path.read_text() == "1\n"
+    write_json(path, {"values": [float("nan"), (float("inf"), 1.5)], "name": "nan"})
+    assert json.loads(path.read_text()) == {"values": [None, [None, 1.5]], "name": "nan"}
+
+
+def test_a_target_that_is_a_folder(tmp_path):
+    with pytest.raises(OutputError, match="cannot be written .Is a directory"):
+        write_json(tmp_path, 1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_weights_that_are_none(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(CheckpointMismatchError, match="as safetensors.*cannot be read"):
+        load_weights_into(nn.Linear(2, 2), tmp_path / "model.safetensors")
+
+
+def test_a_checkpoint_that_is_no_dictionary(tmp_path):
+    torch.save([1, 2], tmp_path / "checkpoint.pt")
+    with pytest.raises(CheckpointMismatchError, match="but got list"):
+        load_checkpoint(tmp_path / "checkpoint.pt")
 
 
 def test_a_checkpoint_comes_back_as_it_was(tmp_path):

@@ -4,7 +4,7 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.datasets import InMemory
-from rightreasons.errors import InvalidBatchError, UnknownNameError
+from rightreasons.errors import InvalidBatchError, InvalidSettingError, UnknownNameError
 from rightreasons.metrics import Accuracy, GroupAccuracy, Metric
 
 X = torch.arange(30.0).reshape(10, 3) / 30
@@ -74,7 +74,10 @@ def test_a_metric_sees_each_batch_once_with_the_layers_it_asked_for():
 
 
 def test_metrics_share_one_pass():
-    first, second = Seen(), Seen()
+    class SeenToo(Seen):
+        name = "seen_too"
+
+    first, second = Seen(), SeenToo()
     second.layers = ()
     calls = []
     model = net()
@@ -82,6 +85,19 @@ def test_metrics_share_one_pass():
     rr.evaluate(model, BATCH, [first, second, "accuracy"], batch_size=5)
     assert len(calls) == 2
     assert [a is b for a, b in zip(first.probes, second.probes, strict=True)] == [True, True]
+
+
+def test_the_same_metric_twice_is_refused():
+    with pytest.raises(
+        InvalidSettingError, match="Expected each metric once, but got accuracy, acc"
+    ):
+        rr.evaluate(net(), BATCH, ["accuracy", "accuracy"])
+
+
+def test_no_metrics_no_values_and_no_empty_batches():
+    assert rr.evaluate(net(), BATCH, []) == {}
+    with pytest.raises(InvalidSettingError, match="`batch_size` to be a whole number from 1"):
+        rr.evaluate(net(), BATCH, batch_size=0)
 
 
 def test_gradients_are_taken_only_if_a_metric_asks():

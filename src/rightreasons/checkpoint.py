@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
@@ -20,8 +22,8 @@ __all__ = [
     "load_weights_into",
     "save_checkpoint",
     "save_weights",
-    "write_atomically",
     "writable_folder",
+    "write_atomically",
     "write_json",
 ]
 
@@ -37,15 +39,18 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())  # as `open` would have made it, not private
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _not_writable(path, error) from error
         raise
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write indented JSON, atomically; NaN is refused, since JSON has none."""
-    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    """Write indented JSON, atomically; NaN and infinity become null, since JSON has neither."""
+    text = json.dumps(_finite(value), indent=2, allow_nan=False) + "\n"
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
@@ -76,6 +81,10 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise CheckpointMismatchError(
             f"Expected a checkpoint of rightreasons at {path}, but it cannot be read: {error}"
         ) from error
+    if not isinstance(state, dict):
+        raise CheckpointMismatchError(
+            f"Expected a checkpoint of rightreasons at {path}, but got {type(state).__name__}."
+        )
     return state
 
 
@@ -91,7 +100,12 @@ def load_weights_into(model: nn.Module, path: Path) -> None:
     """Load safetensors of exactly this model."""
     if not path.exists():
         raise RunNotFoundError(f"Expected weights at {path}, but there are none.")
-    tensors = load_file(path)
+    try:
+        tensors = load_file(path)
+    except SafetensorError as error:
+        raise CheckpointMismatchError(
+            f"Expected weights as safetensors at {path}, but they cannot be read: {error}"
+        ) from error
     refuse_other_model(tensors, model, path)
     model.load_state_dict(tensors)
 
@@ -100,7 +114,7 @@ def refuse_other_model(state: Mapping[str, Tensor], model: nn.Module, path: Path
     """Raise if a saved state does not fit the model, naming what differs."""
     own = model.state_dict()
     missing = [name for name in own if name not in state]
-    extra = [name for name in state if name not in own]
+    extra = sorted(name for name in state if name not in own)
     shapes = [
         f"{name} {tuple(state[name].shape)} for {tuple(own[name].shape)}"
         for name in own
@@ -115,9 +129,23 @@ def refuse_other_model(state: Mapping[str, Tensor], model: nn.Module, path: Path
         )
 
 
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 def _not_writable(folder: Path, error: OSError) -> OutputError:
     reason = error.strerror or str(error)
     return OutputError(
-        f"Expected a folder to write to, but {folder} cannot be written ({reason}). Choose another "
+        f"Expected a place to write to, but {folder} cannot be written ({reason}). Choose another "
         "with --out."
     )

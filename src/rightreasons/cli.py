@@ -159,6 +159,7 @@ def bench_run(
     as_json: AsJson = False,
 ) -> None:
     """Run what is missing of a suite; start it twice to use two processes."""
+    logging.getLogger("rightreasons").setLevel(logging.WARNING)
     benchmark.run_suite(suite, data_dir=data_dir, out=out, budget=budget)
     bench_show(suite, out, budget, as_json)
 
@@ -188,9 +189,6 @@ def main() -> None:
     except RightReasonsError as error:
         typer.echo(f"Error: {error}", err=True)
         raise SystemExit(2) from None
-    except KeyboardInterrupt as error:
-        typer.echo(str(error) or "Stopped.", err=True)
-        raise SystemExit(130) from None
 
 
 def _settings(pairs: Sequence[str] | None) -> dict[str, Any]:

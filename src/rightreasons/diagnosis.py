@@ -38,6 +38,12 @@ def pulls(loss: Loss) -> dict[str, float]:
     }
 
 
+def _ratio(penalty: float, task: float) -> float:
+    if task > 0:
+        return penalty / task
+    return math.inf if penalty > 0 else 0.0
+
+
 def diagnose(
     accuracy: float,
     labels: Tensor,
@@ -60,7 +66,7 @@ def diagnose(
         return Diagnosis(True, f"The model learned ({compared}).")
     task, *penalties = weights
     ratios = {
-        name: max((row[name] / row[task] for row in pulls_by_epoch if row[task] > 0), default=0.0)
+        name: max((_ratio(row[name], row[task]) for row in pulls_by_epoch), default=0.0)
         for name in penalties
     }
     suspects = tuple(name for name in penalties if ratios[name] > 1)

@@ -88,7 +88,10 @@ class MissingExtraError(RightReasonsError, ImportError):
 
     def __init__(self, purpose: str, extra: str) -> None:
         super().__init__(f'{purpose} needs an extra: run `pip install "rightreasons[{extra}]"`.')
-        self.extra = extra
+        self.purpose, self.extra = purpose, extra
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return type(self), (self.purpose, self.extra)
 
 
 class UnknownNameError(RightReasonsError, ValueError):
@@ -112,4 +115,7 @@ class UnknownNameError(RightReasonsError, ValueError):
         super().__init__(
             f"Expected {article} {kind}, but got {name!r}.{hint} Known: {', '.join(names)}."
         )
-        self.nearest = near
+        self.kind, self.name, self.known, self.nearest = kind, name, names, near
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, list[str]]]:
+        return type(self), (self.kind, self.name, self.known)

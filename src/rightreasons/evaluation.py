@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 import torch
+from rich.console import Console
 from rich.progress import track
 from torch import Tensor, distributed, nn
 
 from rightreasons.datasets import Dataset, as_dataset
+from rightreasons.errors import InvalidSettingError
 from rightreasons.metrics import METRICS, Metric, suitable
 from rightreasons.probe import Probe, placed
+from rightreasons.setting import checked_number
 from rightreasons.types import Batch
 
 __all__ = ["evaluate"]
@@ -46,7 +49,17 @@ def evaluate(
         ['calibration_error']
     """
     data = as_dataset(data)
-    chosen = [METRICS.create(m) if isinstance(m, str) else m for m in metrics or suitable(data)]
+    checked_number("batch_size", batch_size)
+    chosen = [
+        METRICS.create(metric) if isinstance(metric, str) else metric
+        for metric in (suitable(data) if metrics is None else metrics)
+    ]
+    names = [metric.name for metric in chosen]
+    if len(set(names)) < len(names):
+        raise InvalidSettingError(
+            f"Expected each metric once, but got {', '.join(names)}: their values would have the "
+            "same names. Evaluate twice."
+        )
     for metric in chosen:
         metric.reset()
         metric.prepare(data)
@@ -54,7 +67,13 @@ def evaluate(
     layers = [layer for metric in chosen for layer in metric.layers]
     rows = _share_of_rows(len(data), batch_size)
     with _test_mode(model), nullcontext() if needs_gradient else torch.no_grad():
-        batches = track(data.batches(rows), "Evaluating", len(rows), disable=not progress)
+        batches = track(
+            data.batches(rows),
+            "Evaluating",
+            len(rows),
+            disable=not progress,
+            console=Console(stderr=True),
+        )
         for batch in batches:
             probe = Probe(
                 model,
@@ -73,7 +92,7 @@ def _share_of_rows(size: int, batch_size: int) -> list[Tensor]:
     rows = torch.arange(size)
     if distributed.is_available() and distributed.is_initialized():
         rows = rows[distributed.get_rank() :: distributed.get_world_size()]
-    return list(torch.split(rows, batch_size))
+    return [part for part in torch.split(rows, batch_size) if len(part)]
 
 
 def _flattened(values: dict[str, float | dict[str, float]]) -> dict[str, float]:

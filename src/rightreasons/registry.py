@@ -39,6 +39,13 @@ class Registry(Mapping[str, Callable[..., Made]], Generic[Made]):
         except KeyError:
             raise UnknownNameError(self.kind, name, self._members) from None
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """The function of that name, or ``default``."""
+        try:
+            return self[name]
+        except UnknownNameError:
+            return default
+
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.replace("-", "_") in self._members
 

@@ -15,98 +15,24 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-import yaml
 from torch import nn
 
-from rightreasons import models
-from rightreasons.checkpoint import (
-    load_weights_into,
-    writable_folder,
-    write_atomically,
-    write_json,
-)
-from rightreasons.datasets import Dataset, Splits, load
-from rightreasons.errors import InvalidSettingError, RunNotFoundError
+from rightreasons.checkpoint import load_weights_into, writable_folder, write_json
+from rightreasons.config import Config, load_config, save_config, unreadable
+from rightreasons.datasets import Dataset, Splits
+from rightreasons.errors import RunNotFoundError
 from rightreasons.evaluation import evaluate
+from rightreasons.examples import write_examples
 from rightreasons.metrics import METRICS
-from rightreasons.objectives import Objective
-from rightreasons.objectives.recipes import RECIPES
-from rightreasons.probe import Probe, placed
-from rightreasons.process import launched_fabric, seeded
+from rightreasons.process import launched_fabric
 from rightreasons.train import Fit, fit
 
 __all__ = ["Config", "Run", "evaluate_run", "load_config", "load_run", "train_run"]
-
-NUM_EXAMPLES = 12
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """Everything a run depends on; as `fit`'s arguments where the names are the same.
-
-    Args:
-        data: Name of the data set.
-        recipe: Name of the recipe.
-        model: Name of the model.
-        data_dir: Where the data set's files are, if it needs any.
-        data_settings: Of the data set. Its seed is the run's unless given here.
-        settings: Of the recipe.
-        model_settings: Of the model.
-        metrics: Names of what to measure; None is every metric the data suit.
-    """
-
-    data: str
-    recipe: str = "erm"
-    model: str = "mlp"
-    data_dir: str | None = None
-    data_settings: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-    model_settings: dict[str, Any] = field(default_factory=dict)
-    metrics: list[str] | None = None
-    epochs: int = 10
-    batch_size: int = 250
-    lr: float = 2e-3
-    optimizer: str = "adam"
-    scheduler: str = "cosine"
-    seed: int = 0
-    clip: float | None = None
-    accumulate: int = 1
-    select: str = "none"
-    precision: str = "32-true"
-    accelerator: str = "auto"
-    devices: int = 1
-    frozen_statistics: bool = False
-    max_rows: int | None = None
-
-    def load_data(self) -> Splits:
-        """The data set this run is about."""
-        settings = {"seed": self.seed, **self.data_settings}
-        return load(self.data, data_dir=self.data_dir, **settings)
-
-    def build_model(self, data: Splits) -> nn.Module:
-        """The untrained model, for these data's classes, channels and size."""
-        channels, *size = data.card.shape
-        with seeded(self.seed):
-            return models.create(
-                self.model,
-                classes=len(data.card.classes),
-                channels=channels,
-                size=tuple(size),
-                **self.model_settings,
-            )
-
-    def build_objective(self) -> Objective:
-        """The recipe with its settings."""
-        return RECIPES.create(self.recipe, **self.settings).with_settings(
-            frozen_statistics=self.frozen_statistics, max_rows=self.max_rows
-        )
 
 
 @dataclass(frozen=True)
@@ -152,8 +78,7 @@ def train_run(
     model = config.build_model(data)
     folder = writable_folder(out)
     if not (folder / "config.yaml").exists():
-        text = yaml.safe_dump(asdict(config), sort_keys=False)
-        write_atomically(folder / "config.yaml", lambda file: file.write(text.encode()))
+        save_config(folder, config)
     fabric = launched_fabric(config.accelerator, config.devices, config.precision)
     fitted = fit(
         model,
@@ -185,7 +110,7 @@ def train_run(
     }
     results = _results(config, data, model, fitted, measured)
     if fabric.is_global_zero:
-        _write_examples(folder / "examples.npz", model, data.test)
+        write_examples(folder / "examples.npz", model, data.test)
         write_json(folder / "results.json", results)
     return results
 
@@ -201,27 +126,9 @@ def load_run(folder: str | Path) -> Run:
             f"Expected a finished run in {path}, but it has no results.json. Finish it with "
             f"`rightreasons train --resume --out {path}`."
         ) from error
+    except ValueError as error:
+        raise unreadable(path / "results.json", error) from error
     return Run(path, config, results)
-
-
-def load_config(folder: str | Path) -> Config:
-    """Read what a run, finished or not, was asked to do."""
-    path = Path(folder)
-    try:
-        config = yaml.safe_load((path / "config.yaml").read_text())
-    except OSError as error:
-        raise RunNotFoundError(
-            f"Expected a run in {path}, but it has no config.yaml. Name the folder that was given "
-            "to `rightreasons train --out`."
-        ) from error
-    known = {entry.name for entry in fields(Config)}
-    unknown = sorted(set(config) - known)
-    if unknown:
-        raise InvalidSettingError(
-            f"Expected the keys of {path / 'config.yaml'} among {', '.join(sorted(known))}; "
-            f"but got {', '.join(unknown)}."
-        )
-    return Config(**config)
 
 
 def evaluate_run(
@@ -233,9 +140,7 @@ def evaluate_run(
 ) -> dict[str, Any]:
     """Measure a finished run again on its test data, with these metrics; nothing is written."""
     run = load_run(folder)
-    config = (
-        run.config if data_dir is None else Config(**{**asdict(run.config), "data_dir": data_dir})
-    )
+    config = run.config if data_dir is None else replace(run.config, data_dir=data_dir)
     data = config.load_data()
     model = run.load_model(data)
     chosen = list(metrics) if metrics else config.metrics
@@ -272,28 +177,3 @@ def _results(
         "metrics": measured,
         "versions": {**versions, "python": platform.python_version()},
     }
-
-
-def _write_examples(path: Path, model: nn.Module, data: Dataset) -> None:
-    """Test samples spread over the classes, for pictures."""
-    order = torch.argsort(data.labels, stable=True)
-    rows = order[torch.linspace(0, len(order) - 1, min(NUM_EXAMPLES, len(order))).long()]
-    batch = placed(data.take(rows), model)
-    model.eval()
-    probe = Probe(model, batch, needs_gradient=True, create_graph=False)
-    probability, predicted = probe.logits.softmax(dim=1).max(dim=1)
-    at_prediction = Probe(
-        model, batch.replace(y=predicted), needs_gradient=True, create_graph=False
-    )
-    columns = {
-        "x": batch.x,
-        "y": batch.y,
-        "index": rows,
-        "prediction": predicted,
-        "probability": probability,
-        "attribution": at_prediction.gradient("logit"),
-    }
-    if batch.mask is not None:
-        columns["mask"] = batch.mask
-    arrays = {name: column.detach().cpu().numpy() for name, column in columns.items()}
-    write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]

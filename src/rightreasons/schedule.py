@@ -58,7 +58,7 @@ class Schedule:
 
     def updates(self, epoch: int) -> list[list[Micro]]:
         """This process's part of every update of an epoch."""
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
+        generator = torch.Generator().manual_seed((self.seed * 1_000_003 + epoch) % 2**63)
         order = torch.randperm(self.size, generator=generator)
         return [
             [self._part(batch, len(samples)) for batch in torch.split(samples, self.batch_size)]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from lightning_fabric import Fabric
 from torch import nn
@@ -14,8 +15,8 @@ from rightreasons.checkpoint import save_weights, writable_folder
 from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.diagnosis import Diagnosis, diagnose, pulls
 from rightreasons.double_backward import explained, refuse_wrappers
+from rightreasons.epoch import SELECTIONS, Selection, finish_epoch
 from rightreasons.errors import InvalidSettingError
-from rightreasons.evaluation import evaluate
 from rightreasons.objectives import Objective
 from rightreasons.optimization import OptimizerLike, SchedulerLike, make_optimizer
 from rightreasons.probe import placed
@@ -26,15 +27,9 @@ from rightreasons.training_log import TrainingLog
 from rightreasons.types import Batch
 from rightreasons.watch import gradient_norm, refuse_non_finite_loss
 
-__all__ = ["SELECTIONS", "Fit", "Selection", "fit"]
+__all__ = ["Fit", "fit"]
 
-Selection = Literal["none", "accuracy", "swap_accuracy", "worst_group"]
-SELECTIONS = {
-    "none": None,
-    "accuracy": ("accuracy", "accuracy"),
-    "swap_accuracy": ("swap_accuracy", "swap_accuracy"),
-    "worst_group": ("group_accuracy", "group_accuracy/worst"),
-}
+logger = logging.getLogger("rightreasons")
 
 
 @dataclass(frozen=True)
@@ -81,7 +76,7 @@ def fit(
     devices: int = 1,
     fabric: Fabric | None = None,
 ) -> Fit:
-    """Train ``model`` in place.
+    """Train ``model`` in place, and leave it in test mode.
 
     Results depend on the seed and the settings alone: not on the number of processes (up to
     rounding; layers that mix or drop samples aside), and on the CPU not on how often training was
@@ -106,7 +101,7 @@ def fit(
         out: Folder for ``checkpoint.pt``, ``log.jsonl`` and ``model.safetensors``; None writes
             nothing.
         resume: Go on from the checkpoint in ``out``, if there is one.
-        checkpoint_seconds: How often to save within an epoch; the end of each is saved anyway.
+        checkpoint_seconds: How often to save; the end is saved anyway.
         progress: Whether to show a live line; None does so on a terminal.
         tensorboard: Whether to write for TensorBoard too.
         precision: As Lightning Fabric's: ``"32-true"``, ``"bf16-mixed"``, ...
@@ -133,6 +128,8 @@ def fit(
     settings |= {"accumulate": accumulate, "select": select, "precision": precision}
     settings |= {"samples": len(data), "terms": list(objective.weights)}
     _refuse_bad_settings(settings, validation)
+    if tensorboard and out is None:
+        raise InvalidSettingError("Expected a folder `out` to write TensorBoard's files to.")
     refuse_wrappers(model)
     folder = None if out is None else writable_folder(out)
     fabric = fabric or launched_fabric(accelerator, devices, precision)
@@ -218,50 +215,22 @@ def _train(
             if interrupts.asked(fabric):
                 position.seconds += time.monotonic() - began
                 training.save()
+                logger.warning(_how_to_resume(training))
                 raise KeyboardInterrupt(_how_to_resume(training))
             if checkpoint_seconds <= time.monotonic() - saved:
                 training.save()
                 saved = time.monotonic()
         position.seconds += time.monotonic() - began
-        log.epoch(_epoch_row(training))
-        training.save()
-
-
-def _epoch_row(training: Training) -> dict[str, Any]:
-    """Measure the epoch that is over, keep its weights if they are the best, begin the next."""
-    position, select = training.position, training.settings["select"]
-    means = position.means(training.fabric)
-    row: dict[str, Any] = {
-        "epoch": position.epoch + 1,
-        "updates": (position.epoch + 1) * training.schedule.num_updates,
-        "lr": training.scheduler.get_last_lr()[0],
-        "parts": {n.removeprefix("parts/"): v for n, v in means.items() if n.startswith("parts/")},
-        "weights": training.objective.weights,
-        "pulls": position.pulls,
-        "accuracy": means["accuracy"],
-        "gradient_norm": means["gradient_norm"],
-        "seconds": position.seconds,
-    }
-    if training.validation is not None:
-        metric, key = SELECTIONS[select] or ("accuracy", "accuracy")
-        measured = evaluate(
-            training.model, training.validation, [*dict.fromkeys(["accuracy", metric])]
-        )
-        row["validation"] = {name: measured[name] for name in dict.fromkeys(["accuracy", key])}
-        if select != "none" and measured[key] > position.best.get("value", -1.0):
-            weights = {n: t.detach().cpu().clone() for n, t in training.model.state_dict().items()}
-            position.best = {
-                "epoch": position.epoch + 1,
-                "value": measured[key],
-                "weights": weights,
-            }
-    position.history.append(row)
-    position.next_epoch()
-    return row
+        log.epoch(finish_epoch(training))
+        over = position.epoch == training.settings["epochs"]
+        if over or checkpoint_seconds <= time.monotonic() - saved:
+            training.save()
+            saved = time.monotonic()
 
 
 def _finished(training: Training) -> Fit:
     position, settings = training.position, training.settings
+    training.model.eval()
     selection: dict[str, Any] = {"used": settings["select"], "epoch": settings["epochs"]}
     if position.best:
         training.model.load_state_dict(position.best["weights"])

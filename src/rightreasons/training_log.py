@@ -42,7 +42,7 @@ class TrainingLog:
         tensorboard: bool,
     ) -> None:
         console = Console(stderr=True)
-        self._num_epochs = num_epochs
+        self._num_updates, self._num_epochs = num_updates, num_epochs
         self._path = None if folder is None else folder / "log.jsonl"
         self._writer = _summary_writer(folder) if tensorboard and folder is not None else None
         self._last = 0.0
@@ -79,7 +79,8 @@ class TrainingLog:
 
     def update(self, done: int, epoch: int, loss: Loss) -> None:
         """Show how far it is and every part of the loss; at most ten times a second."""
-        if self._bar.disable or time.monotonic() - self._last < 0.1:
+        soon = time.monotonic() - self._last < 0.1 and done < self._num_updates
+        if self._bar.disable or soon:
             return
         self._last = time.monotonic()
         words = " ".join(f"{name} {part.item():.4g}" for name, part in loss.parts.items())
@@ -87,13 +88,16 @@ class TrainingLog:
         self._bar.update(self._task, completed=done, description=name, parts=words)
 
     def epoch(self, row: dict[str, Any]) -> None:
-        """Write the line of an epoch that is over."""
+        """Write the line of an epoch that is over; without a live line, log some ten of them."""
         if self._path is not None:
             with self._path.open("a") as file:
                 file.write(json.dumps(row) + "\n")
         if self._writer is not None:
             for name, value in _scalars(row):
                 self._writer.add_scalar(name, value, row["epoch"])
+        few = max(self._num_epochs // 10, 1)
+        if not self._bar.disable or row["epoch"] % few:
+            return
         parts = " ".join(f"{name} {value:.4g}" for name, value in row["parts"].items())
         logger.info(
             "epoch %d: %s, accuracy %.4f, %.1f s",

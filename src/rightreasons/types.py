@@ -74,6 +74,10 @@ class Batch:
             raise InvalidBatchError(
                 f"Expected `y` to hold classes from 0, but got {int(self.y.min())}."
             )
+        if self.group is not None and bool((self.group < -1).any()):
+            raise InvalidBatchError(
+                f"Expected `group` from 0, or -1 for unknown, but got {int(self.group.min())}."
+            )
         if self.mask is not None:
             object.__setattr__(self, "mask", _checked_mask(self.mask, self.x))
             if self.annotated is None:
@@ -102,6 +106,12 @@ class Batch:
                     f"Expected all batches to have `{field.name}` or none of them, but "
                     f"{missing} of {len(values)} have none."
                 )
+            shapes = {tuple(value.shape[1:]) for value in values if value is not None}
+            if len(shapes) > 1:
+                raise InvalidBatchError(
+                    f"Expected `{field.name}` of one shape in all batches, but got "
+                    f"{' and '.join(map(str, sorted(shapes)))}. Resize the samples first."
+                )
             parts[field.name] = None if missing else torch.cat(values)
         return cls.trusted(**parts)
 
@@ -113,12 +123,17 @@ class Batch:
             if value is not None and value.is_floating_point():
                 value = value.to(*args, **kwargs)
             elif value is not None:
-                value = value.to(torch.empty(0).to(*args, **kwargs).device)
+                value = value.to(torch.empty(0, device=value.device).to(*args, **kwargs).device)
             parts[field.name] = value
         return Batch.trusted(**parts)
 
     def __getitem__(self, rows: slice | Tensor) -> Batch:
-        """Some of the samples: a slice, indices or a boolean tensor; never a single index."""
+        """Some of the samples: a slice, indices or a boolean tensor."""
+        if isinstance(rows, int):
+            raise InvalidBatchError(
+                f"Expected a slice or a tensor of rows, but got {rows}. "
+                f"Use batch[{rows}:{rows + 1}]."
+            )
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
         return Batch.trusted(
             **{name: None if part is None else part[rows] for name, part in parts.items()}
@@ -147,6 +162,8 @@ def _check_inputs(x: Tensor) -> None:
             f"Expected `x` of shape (N, *S) with at least one feature axis, but got "
             f"{tuple(x.shape)}. Use x.unsqueeze(0) for a single sample."
         )
+    if x.is_complex():
+        raise InvalidBatchError(f"Expected real `x`, but got {x.dtype}. Use torch.view_as_real(x).")
     if x.dtype == torch.uint8:
         raise InvalidBatchError(
             "Expected `x` to be floating point (or integer token ids), but got 8-bit pixels. "

@@ -190,13 +190,13 @@ def test_ctrl_c_says_how_to_go_on(make_suite, run, monkeypatch, tmp_path):
 def test_ctrl_c_within_a_cell_goes_on_from_its_checkpoint(make_suite, run, tmp_path, caplog):
     suite = make_suite(
         methods=(Method(name="ERM"),),
-        budgets={"small": Budget(seeds=(0,), overrides={"epochs": 30})},
+        budgets={"small": Budget(seeds=(0,), overrides={"epochs": 200})},
     )
     expected = measured(run(suite, out=tmp_path / "whole"))
     out = tmp_path / "out"
 
     def interrupt():
-        wait_until(lambda: list(out.glob("runs/*/checkpoint.pt")), [])
+        wait_until(lambda: any(log.stat().st_size for log in out.glob("runs/*/log.jsonl")), [])
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
@@ -208,7 +208,7 @@ def test_ctrl_c_within_a_cell_goes_on_from_its_checkpoint(make_suite, run, tmp_p
     with caplog.at_level(logging.INFO, logger="rightreasons"):
         assert measured(run(suite)) == expected
     epochs = [message for message in caplog.messages if message.startswith("epoch")]
-    assert 0 < len(epochs) < 30
+    assert 0 < len(epochs) < 10  # of the ten lines a whole run logs
 
 
 def test_a_run_that_diverges_is_kept_as_failed(make_suite, run, monkeypatch, tmp_path):

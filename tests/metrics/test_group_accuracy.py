@@ -102,7 +102,7 @@ def test_intervals_depend_on_the_seed_alone():
     correct, group = torch.rand(100) < 0.7, torch.arange(100) % 3
     assert measured(correct, group, seed=3) == measured(correct, group, seed=3)
     assert measured(correct, group, seed=3) != measured(correct, group, seed=4)
-    assert measured(correct, group, draws=1)["average/low"] <= 1
+    assert measured(correct, group, num_draws=1)["average/low"] <= 1
 
 
 def test_refuses_samples_without_groups():
@@ -117,5 +117,7 @@ def test_refuses_unknown_groups_only():
 
 
 def test_refuses_no_draws():
-    with pytest.raises(InvalidSettingError, match="Expected `draws` of at least 1, but got 0"):
-        GroupAccuracy(draws=0)
+    with pytest.raises(
+        InvalidSettingError, match="Expected `num_draws` to be a whole number from 1, but got 0"
+    ):
+        GroupAccuracy(num_draws=0)

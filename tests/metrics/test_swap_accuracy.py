@@ -137,6 +137,8 @@ def test_equals_its_slow_twin(source):
         [bool(answer) == bool(label) for answer in column]
         for column, label in zip(answers.T, y, strict=True)
     ]
+    low, high = values.pop("low"), values.pop("high")
+    assert low < values[""] < high
     assert values == pytest.approx(slow.swap_accuracy(correct, y))
 
 
@@ -226,7 +228,7 @@ def test_refuses_batches_of_unknown_data():
 
 
 class Forgetful(Dataset):
-    """Says it has masks; only the first batch does."""
+    """Says it has masks; only the first two batches do."""
 
     has_masks = True
     groups = None
@@ -243,7 +245,7 @@ class Forgetful(Dataset):
     def take(self, rows):
         self.taken += 1
         batch = self.batch.take(rows)
-        return batch if self.taken == 1 else batch.replace(mask=None)
+        return batch if self.taken <= 2 else batch.replace(mask=None)
 
     def digest(self):
         return ""
@@ -252,3 +254,14 @@ class Forgetful(Dataset):
 def test_refuses_donors_without_masks():
     with pytest.raises(InvalidBatchError, match="Expected every batch to have masks, but got one"):
         measured(Recorder(), Forgetful())
+
+
+def test_few_masks_still_show_a_shortcut():
+    """One in ten is annotated; a pure shortcut model must not look right."""
+    y = torch.arange(400) % 2
+    x = torch.stack([torch.rand(400), y.float(), torch.rand(400)], dim=1)
+    mask = torch.zeros(400, 3)
+    annotated = torch.arange(400) % 10 < 2
+    mask[annotated, 1] = 1
+    batch = rr.Batch(x=x, y=y, mask=mask, annotated=annotated)
+    assert 0.3 < measured(reader(1), batch, num_draws=10)[""] < 0.7

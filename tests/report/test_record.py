@@ -96,7 +96,7 @@ def test_several_problems_are_told_at_once(make_run, tmp_path):
 def test_files_that_cannot_be_read(make_run, file, text):
     folder = make_run()
     (folder / file).write_text(text)
-    with pytest.raises(RunNotFoundError, match="its files cannot be read"):
+    with pytest.raises(RunNotFoundError, match="as rightreasons wrote it, but cannot read it"):
         read_record(folder)
 
 

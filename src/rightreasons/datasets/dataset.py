@@ -43,6 +43,14 @@ class Card:
     valid_range: tuple[float, float] = (0.0, 1.0)
     train_group_counts: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        taken = sorted({"average", "weighted", "worst"} & set(self.groups))
+        if taken:
+            raise InvalidBatchError(
+                f"Expected group names other than those of GroupAccuracy's own values, but got "
+                f"{', '.join(taken)}. Rename the group."
+            )
+
 
 class Dataset(ABC):
     """Rows that can be taken as a batch.

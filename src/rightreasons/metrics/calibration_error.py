@@ -2,9 +2,9 @@
 
 import torch
 
-from rightreasons.errors import InvalidSettingError
 from rightreasons.metrics.metric import Metric, Rows
 from rightreasons.probe import Probe
+from rightreasons.setting import checked_number
 
 __all__ = ["CalibrationError"]
 
@@ -25,9 +25,7 @@ class CalibrationError(Metric):
 
     def __init__(self, *, num_bins: int = 15) -> None:
         super().__init__()
-        if num_bins < 1:
-            raise InvalidSettingError(f"Expected `num_bins` of at least 1, but got {num_bins}.")
-        self.num_bins = num_bins
+        self.num_bins = checked_number("num_bins", num_bins)
 
     def measure(self, probe: Probe) -> Rows:
         """See `Metric.measure`."""

@@ -4,10 +4,11 @@ import numpy as np
 import torch
 
 from rightreasons.datasets.dataset import Dataset
-from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.errors import InvalidBatchError
 from rightreasons.metrics.interval import bootstrap_shares, percentile_interval
 from rightreasons.metrics.metric import Metric, Rows
 from rightreasons.probe import Probe
+from rightreasons.setting import checked_number
 
 __all__ = ["GroupAccuracy"]
 
@@ -29,18 +30,16 @@ class GroupAccuracy(Metric):
     several groups are about equally bad.
 
     Args:
-        draws: Bootstrap samples.
+        num_draws: Bootstrap samples.
         seed: Of the bootstrap.
     """
 
     name = "group_accuracy"
     higher_is_better = True
 
-    def __init__(self, *, draws: int = 1000, seed: int = 0) -> None:
+    def __init__(self, *, num_draws: int = 1000, seed: int = 0) -> None:
         super().__init__()
-        if draws < 1:
-            raise InvalidSettingError(f"Expected `draws` of at least 1, but got {draws}.")
-        self.draws = draws
+        self.num_draws = checked_number("num_draws", num_draws)
         self.seed = seed
         self._names: tuple[str, ...] = ()
         self._train_counts: tuple[int, ...] = ()
@@ -69,16 +68,15 @@ class GroupAccuracy(Metric):
         present = torch.unique(group)
         totals = np.array([int((group == g).sum()) for g in present])
         hits = np.array([int(correct[group == g].sum()) for g in present])
-        shares, drawn = (
-            hits / totals,
-            bootstrap_shares(hits, totals, draws=self.draws, seed=self.seed),
-        )
+        shares = hits / totals
+        drawn = bootstrap_shares(hits, totals, draws=self.num_draws, seed=self.seed)
+        intervals = {"average": drawn.mean(axis=1), "worst": drawn.min(axis=1)}
         result = {"average": float(shares.mean()), "worst": float(shares.min())}
         if self._train_counts and len(self._train_counts) > int(present.max()):
             counts = np.array([self._train_counts[int(g)] for g in present], dtype=float)
             if counts.sum() > 0:
                 result["weighted"] = float((counts * shares).sum() / counts.sum())
-        intervals = {"average": drawn.mean(axis=1), "worst": drawn.min(axis=1)}
+                intervals["weighted"] = drawn @ counts / counts.sum()
         for column, g in enumerate(present.tolist()):
             label = self._names[g] if g < len(self._names) else str(g)
             result[label], result[f"{label}/n"] = float(shares[column]), float(totals[column])

@@ -2,7 +2,7 @@
 
 import torch
 
-from rightreasons.errors import InvalidBatchError
+from rightreasons.metrics.interval import bootstrap_means, percentile_interval
 from rightreasons.metrics.metric import Metric, Rows
 from rightreasons.probe import Probe
 from rightreasons.target import Target
@@ -46,12 +46,11 @@ class InputGradientMass(Metric):
         """See `Metric.summary`."""
         masked = rows["area"] > 0
         if not bool(masked.any()):
-            raise InvalidBatchError(
-                "Expected a sample with a mask that is not empty for InputGradientMass, but got "
-                "none. Use data in which something is masked."
-            )
+            return {"area": 0.0, "n": 0.0}
         counts = masked & (rows["total"] != 0)  # NaN counts, so that it shows
         if not bool(counts.any()):
             return {"": 0.0, "area": float(rows["area"][masked].mean()), "n": 0.0}
-        mass, area = rows["mass"][counts].mean(), rows["area"][counts].mean()
-        return {"": float(mass), "area": float(area), "n": float(counts.sum())}
+        mass, area = rows["mass"][counts], rows["area"][counts].mean()
+        low, high = percentile_interval(bootstrap_means(mass.numpy()))
+        bounds = {"low": low, "high": high}
+        return {"": float(mass.mean()), **bounds, "area": float(area), "n": float(counts.sum())}

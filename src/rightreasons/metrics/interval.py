@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["bootstrap_shares", "percentile_interval"]
+__all__ = ["bootstrap_means", "bootstrap_shares", "percentile_interval"]
 
 
 def bootstrap_shares(
@@ -17,6 +17,16 @@ def bootstrap_shares(
     generator = np.random.default_rng(seed)
     shares = hits / totals
     return np.asarray(generator.binomial(totals, shares, size=(draws, len(totals))) / totals)
+
+
+def bootstrap_means(
+    values: NDArray[np.float64], *, draws: int = 1000, seed: int = 0
+) -> NDArray[np.float64]:
+    """Draw means again from what was seen, with replacement: ``(draws,)``."""
+    generator = np.random.default_rng(seed)
+    return np.array(
+        [values[generator.integers(len(values), size=len(values))].mean() for _ in range(draws)]
+    )
 
 
 def percentile_interval(

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.metrics.interval import bootstrap_means, percentile_interval
 from rightreasons.metrics.metric import Metric, Rows
 from rightreasons.probe import Probe
 
@@ -25,13 +26,15 @@ class SwapAccuracy(Metric):
     wrong here as it will be where the shortcut breaks.
 
     ================== ===============================================================
-    ``swap_accuracy``  share of right answers over all samples and draws
+    ``swap_accuracy``  share of right answers over all annotated samples and draws
+    ``low``, ``high``  its 95 % bootstrap interval over samples
     ``average``        mean over classes of the accuracy in the class (macro)
     ``worst``          the smallest of them
     ``class/NAME``     accuracy in the class called NAME
     ================== ===============================================================
 
-    Draws depend on the seed and the sample, never on the batch.
+    Draws depend on the seed and the sample, never on the batch. Samples nobody annotated still
+    carry whatever must not matter, so they neither count nor give values.
 
     Args:
         source: ``"samples"``: the masked values of another sample, drawn anew each time.
@@ -71,9 +74,7 @@ class SwapAccuracy(Metric):
             )
         self._data = data
         generator = torch.Generator().manual_seed(self.seed)
-        size = len(data)
-        others = torch.randint(1, max(size, 2), (self.num_draws, size), generator=generator)
-        self._donors = (torch.arange(size) + others) % size  # never the sample itself
+        self._donors = _others(_places_of_masks(data), len(data), self.num_draws, generator)
 
     def measure(self, probe: Probe) -> Rows:
         """See `Metric.measure`."""
@@ -86,16 +87,26 @@ class SwapAccuracy(Metric):
         draws = range(self.num_draws)
         altered = torch.stack([self._altered(probe, data, index, draw) for draw in draws])
         correct = probe.each_at(altered, lambda at: at.logits.argmax(dim=1) == at.batch.y)
-        return {"correct": correct.T, "y": probe.batch.y}
+        annotated = probe.batch.annotated
+        counts = torch.ones_like(probe.batch.y).bool() if annotated is None else annotated
+        return {"correct": correct.T, "y": probe.batch.y, "counts": counts}
 
     def summary(self, rows: Rows) -> dict[str, float]:
         """See `Metric.summary`."""
-        shares = rows["correct"].double().mean(dim=1)
+        counts = rows["counts"]
+        if not bool(counts.any()):
+            raise InvalidBatchError(
+                "Expected an annotated sample for SwapAccuracy, but got none. Use Accuracy."
+            )
+        shares, labels = rows["correct"][counts].double().mean(dim=1), rows["y"][counts]
         names = self._data.card.classes if self._data is not None else ()
-        present = torch.unique(rows["y"]).tolist()
-        classes = {y: float(shares[rows["y"] == y].mean()) for y in present}
+        present = torch.unique(labels).tolist()
+        classes = {y: float(shares[labels == y].mean()) for y in present}
+        low, high = percentile_interval(bootstrap_means(shares.numpy(), seed=self.seed))
         return {
             "": float(shares.mean()),
+            "low": low,
+            "high": high,
             "average": sum(classes.values()) / len(classes),
             "worst": min(classes.values()),
             **{f"class/{names[y] if y < len(names) else y}": classes[y] for y in present},
@@ -115,6 +126,29 @@ class SwapAccuracy(Metric):
     def _noise(self, like: Tensor, draw: int, sample: int) -> Tensor:
         generator = torch.Generator().manual_seed(hash((self.seed, draw, sample)) % 2**63)
         return torch.rand(like.shape, generator=generator)
+
+
+def _places_of_masks(data: Dataset) -> Tensor:
+    """Where samples whose mask is not empty are; everybody if there is none."""
+    found = [
+        rows[mask.flatten(1).any(dim=1).cpu()]
+        for rows in torch.split(torch.arange(len(data)), 500)
+        if (mask := data.take(rows).mask) is not None
+    ]
+    places = torch.cat(found) if found else torch.arange(0)
+    return places if len(places) else torch.arange(len(data))
+
+
+def _others(places: Tensor, size: int, num_draws: int, generator: torch.Generator) -> Tensor:
+    """For each of ``size`` samples, places drawn uniformly, never its own: (draws, size)."""
+    if len(places) == 1:
+        return places.expand(num_draws, size)
+    own = torch.full((size,), -1)
+    own[places] = torch.arange(len(places))  # a sample's number among the places
+    span = len(places) - (own >= 0).long()  # how many others there are
+    drawn = (torch.rand(num_draws, size, generator=generator, dtype=torch.float64) * span).long()
+    drawn += (own >= 0) & (drawn >= own)  # step over itself
+    return places[drawn]
 
 
 def transplanted(x: Tensor, mask: Tensor, donor_x: Tensor, donor_mask: Tensor) -> Tensor:

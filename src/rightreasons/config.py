@@ -1,0 +1,117 @@
+"""What a run is asked to do, as a value that can be written down and read back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+from torch import nn
+
+from rightreasons import models
+from rightreasons.checkpoint import write_atomically
+from rightreasons.datasets import Splits, load
+from rightreasons.errors import InvalidSettingError, RunNotFoundError
+from rightreasons.objectives import Objective
+from rightreasons.objectives.recipes import RECIPES
+from rightreasons.process import seeded
+
+__all__ = ["Config", "load_config", "save_config", "unreadable"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything a run depends on; as `fit`'s arguments where the names are the same.
+
+    Args:
+        data: Name of the data set.
+        recipe: Name of the recipe.
+        model: Name of the model.
+        data_dir: Where the data set's files are, if it needs any.
+        data_settings: Of the data set. Its seed is the run's unless given here.
+        settings: Of the recipe.
+        model_settings: Of the model.
+        metrics: Names of what to measure; None is every metric the data suit.
+    """
+
+    data: str
+    recipe: str = "erm"
+    model: str = "mlp"
+    data_dir: str | None = None
+    data_settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    model_settings: dict[str, Any] = field(default_factory=dict)
+    metrics: list[str] | None = None
+    epochs: int = 10
+    batch_size: int = 250
+    lr: float = 2e-3
+    optimizer: str = "adam"
+    scheduler: str = "cosine"
+    seed: int = 0
+    clip: float | None = None
+    accumulate: int = 1
+    select: str = "none"
+    precision: str = "32-true"
+    accelerator: str = "auto"
+    devices: int = 1
+    frozen_statistics: bool = False
+    max_rows: int | None = None
+
+    def load_data(self) -> Splits:
+        """The data set this run is about."""
+        settings = {"seed": self.seed, **self.data_settings}
+        return load(self.data, data_dir=self.data_dir, **settings)
+
+    def build_model(self, data: Splits) -> nn.Module:
+        """The untrained model, for these data's classes, channels and size."""
+        channels, *size = data.card.shape
+        with seeded(self.seed):
+            return models.create(
+                self.model,
+                classes=len(data.card.classes),
+                channels=channels,
+                size=tuple(size),
+                **self.model_settings,
+            )
+
+    def build_objective(self) -> Objective:
+        """The recipe with its settings."""
+        return RECIPES.create(self.recipe, **self.settings).with_settings(
+            frozen_statistics=self.frozen_statistics, max_rows=self.max_rows
+        )
+
+
+def save_config(folder: Path, config: Config) -> None:
+    """Write ``config.yaml``."""
+    text = yaml.safe_dump(asdict(config), sort_keys=False)
+    write_atomically(folder / "config.yaml", lambda file: file.write(text.encode()))
+
+
+def load_config(folder: str | Path) -> Config:
+    """Read what a run, finished or not, was asked to do."""
+    path = Path(folder)
+    try:
+        config = yaml.safe_load((path / "config.yaml").read_text())
+    except OSError as error:
+        raise RunNotFoundError(
+            f"Expected a run in {path}, but it has no config.yaml. Name the folder that was given "
+            "to `rightreasons train --out`."
+        ) from error
+    except yaml.YAMLError as error:
+        raise unreadable(path / "config.yaml", error) from error
+    if not isinstance(config, dict) or "data" not in config:
+        raise unreadable(path / "config.yaml", "it has no `data`")
+    known = {entry.name for entry in fields(Config)}
+    unknown = sorted(set(config) - known)
+    if unknown:
+        raise InvalidSettingError(
+            f"Expected the keys of {path / 'config.yaml'} among {', '.join(sorted(known))}; "
+            f"but got {', '.join(unknown)}."
+        )
+    return Config(**config)
+
+
+def unreadable(path: Path, why: object) -> RunNotFoundError:
+    """The error for a file of a run that is there and broken."""
+    return RunNotFoundError(f"Expected {path} as rightreasons wrote it, but cannot read it: {why}.")
