@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import torch
 import yaml
 from markdown.extensions.toc import slugify
 from typer.testing import CliRunner
@@ -42,6 +43,15 @@ pytestmark = [  # on machines with one processor, and on Python 3.12
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """So small nets gain nothing by more, and lose much on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 class Block(NamedTuple):

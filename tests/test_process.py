@@ -11,6 +11,7 @@ from torch import distributed
 from rightreasons import process
 from rightreasons.process import (
     Interrupts,
+    is_main_process,
     launched_fabric,
     random_states,
     restore_random_states,
@@ -152,3 +153,15 @@ def test_how_processes_are_started(monkeypatch, variables, devices, expected):
     assert settings["precision"] == "bf16-mixed"
     made.launch.assert_called_once_with()
     assert os.environ.get("TORCHELASTIC_RUN_ID") == variables.get("TORCHELASTIC_RUN_ID")
+
+
+@pytest.mark.parametrize(
+    ("environment", "main"),
+    [({}, True), ({"RANK": "0"}, True), ({"RANK": "1"}, False), ({"LOCAL_RANK": "1"}, False)],
+)
+def test_one_process_prints(environment, main, monkeypatch):
+    for name in ("RANK", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert is_main_process() is main

@@ -93,9 +93,18 @@ def test_resuming_a_finished_run_repeats_its_results(run):
     assert train_run(load_config(run), run, resume=True)["metrics"] == before["metrics"]
 
 
-def test_another_model_in_the_folder_is_refused(run):
-    with pytest.raises(CheckpointMismatchError, match="of another one"):
-        train_run(replace(CONFIG, model_settings={"hidden": [8]}), run, resume=True)
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model_settings": {"hidden": [8]}}, "model_settings .*16.*, now .*8"),
+        ({"settings": {"weight": 20.0}}, "settings .*10.0.*, now .*20.0"),
+        ({"optimizer": "sgd", "seed": 1}, "optimizer 'adam', now 'sgd'; seed 0, now 1"),
+    ],
+)
+def test_a_run_is_resumed_as_it_was_begun(run, changes, words):
+    with pytest.raises(CheckpointMismatchError, match=words):
+        train_run(replace(CONFIG, **changes), run, resume=True)
+    assert load_config(run) == CONFIG
 
 
 @pytest.mark.parametrize(

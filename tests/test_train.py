@@ -199,6 +199,12 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
         )
 
 
+def test_resuming_with_another_weight_is_refused(tmp_path):
+    rr.fit(net(), rr.recipes.r3(weight=1.0), separable(), epochs=1, out=tmp_path)
+    with pytest.raises(CheckpointMismatchError, match="weights .*1.0.*, now .*2.0"):
+        rr.fit(net(), rr.recipes.r3(weight=2.0), separable(), epochs=1, out=tmp_path, resume=True)
+
+
 def test_resuming_with_other_settings_is_refused(tmp_path):
     rr.fit(net(), rr.recipes.erm(), separable(), epochs=1, out=tmp_path)
     with pytest.raises(CheckpointMismatchError, match="lr 0.001, now 0.5"):

@@ -18,6 +18,7 @@ from rightreasons import benchmark
 from rightreasons.catalogue import catalogue
 from rightreasons.demo import demo as run_demo
 from rightreasons.errors import InvalidSettingError, RightReasonsError
+from rightreasons.process import is_main_process
 from rightreasons.report import write_report
 from rightreasons.run import Config, evaluate_run, load_config, train_run
 
@@ -183,7 +184,8 @@ def bench_show(
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
-    logging.getLogger("rightreasons").setLevel(logging.INFO)
+    level = logging.INFO if is_main_process() else logging.ERROR
+    logging.getLogger("rightreasons").setLevel(level)
     try:
         app()
     except RightReasonsError as error:
@@ -206,6 +208,8 @@ def _names(text: str | None) -> list[str] | None:
 
 
 def _print(value: object, tables: list[tuple[list[str], list[list[str]]]], as_json: bool) -> None:
+    if not is_main_process():
+        return
     if as_json:
         typer.echo(json.dumps(value, indent=2))
         return
@@ -231,7 +235,7 @@ def _print_results(results: list[dict[str, Any]], as_json: bool) -> None:
         for result, values in zip(results, measured, strict=True)
     ]
     _print(results, [(["recipe", *(keys[key] for key in shown)], rows)], as_json)
-    for result in results:
+    for result in results if is_main_process() else []:
         typer.echo(f"{result['recipe']}: {result['diagnosis']['message']}", err=True)
 
 

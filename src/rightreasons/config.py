@@ -12,12 +12,12 @@ from torch import nn
 from rightreasons import models
 from rightreasons.checkpoint import write_atomically
 from rightreasons.datasets import Splits, load
-from rightreasons.errors import InvalidSettingError, RunNotFoundError
+from rightreasons.errors import CheckpointMismatchError, InvalidSettingError, RunNotFoundError
 from rightreasons.objectives import Objective
 from rightreasons.objectives.recipes import RECIPES
 from rightreasons.process import seeded
 
-__all__ = ["Config", "load_config", "save_config", "unreadable"]
+__all__ = ["Config", "load_config", "refuse_other_config", "save_config", "unreadable"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +110,26 @@ def load_config(folder: str | Path) -> Config:
             f"but got {', '.join(unknown)}."
         )
     return Config(**config)
+
+
+def refuse_other_config(folder: Path, config: Config) -> None:
+    """Raise if the run in a folder was asked for something else; where it runs does not count."""
+    machine = ("accelerator", "data_dir", "devices")
+    before, now = asdict(load_config(folder)), asdict(config)
+    other = [
+        f"{name} {before[name]!r}, now {now[name]!r}"
+        for name in now
+        if name not in machine and _plain(before[name]) != _plain(now[name])
+    ]
+    if other:
+        raise CheckpointMismatchError(
+            f"Expected to resume the run in {folder} as it was begun, but got {'; '.join(other)}. "
+            "Use the same settings, or another folder."
+        )
+
+
+def _plain(value: Any) -> Any:
+    return yaml.safe_load(yaml.safe_dump(value))
 
 
 def unreadable(path: Path, why: object) -> RunNotFoundError:

@@ -14,7 +14,19 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, distributed
 
-__all__ = ["Interrupts", "launched_fabric", "random_states", "restore_random_states", "seeded"]
+__all__ = [
+    "Interrupts",
+    "is_main_process",
+    "launched_fabric",
+    "random_states",
+    "restore_random_states",
+    "seeded",
+]
+
+
+def is_main_process() -> bool:
+    """Whether this process is the one that prints, by what its launcher put in the environment."""
+    return int(os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or 0) == 0
 
 
 def launched_fabric(accelerator: str, devices: int, precision: str) -> Fabric:

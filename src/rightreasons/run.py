@@ -23,7 +23,13 @@ from typing import Any
 from torch import nn
 
 from rightreasons.checkpoint import load_weights_into, writable_folder, write_json
-from rightreasons.config import Config, load_config, save_config, unreadable
+from rightreasons.config import (
+    Config,
+    load_config,
+    refuse_other_config,
+    save_config,
+    unreadable,
+)
 from rightreasons.datasets import Dataset, Splits
 from rightreasons.errors import RunNotFoundError
 from rightreasons.evaluation import evaluate
@@ -77,7 +83,9 @@ def train_run(
     data = data or config.load_data()
     model = config.build_model(data)
     folder = writable_folder(out)
-    if not (folder / "config.yaml").exists():
+    if resume and (folder / "config.yaml").exists():
+        refuse_other_config(folder, config)
+    elif not (folder / "config.yaml").exists():
         save_config(folder, config)
     fabric = launched_fabric(config.accelerator, config.devices, config.precision)
     fitted = fit(

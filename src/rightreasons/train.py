@@ -126,7 +126,9 @@ def fit(
         "clip": clip,
     }
     settings |= {"accumulate": accumulate, "select": select, "precision": precision}
-    settings |= {"samples": len(data), "terms": list(objective.weights)}
+    settings |= {"samples": len(data), "weights": objective.weights_asked_for}
+    named = {"optimizer": optimizer, "scheduler": scheduler}
+    settings |= {name: how for name, how in named.items() if isinstance(how, str)}
     _refuse_bad_settings(settings, validation)
     if tensorboard and out is None:
         raise InvalidSettingError("Expected a folder `out` to write TensorBoard's files to.")

@@ -53,7 +53,9 @@ class TrainingLog:
             TimeRemainingColumn(),
             TextColumn("{task.fields[parts]}"),
             console=console,
-            disable=not (console.is_terminal if progress is None else progress),
+            disable=not (
+                console.is_terminal or console.is_jupyter if progress is None else progress
+            ),
         )
         self._task = self._bar.add_task("starting", total=num_updates, parts="")
 

@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+import torch
 
 from rightreasons.benchmark import Budget, Method, Variant, read_rows, run_suite, runner
 from rightreasons.benchmark.cell import address

@@ -27,6 +27,11 @@ def test_the_same_term_twice_gets_a_number():
     assert objective.weights == {"cross_entropy": 1.0, "r3": 1.0, "r3_2": 2.0}
 
 
+def test_weights_as_they_were_asked_for():
+    objective = CrossEntropy() + "auto" * R3()
+    assert objective.weights_asked_for == {"cross_entropy": 1.0, "r3": "auto"}
+
+
 def test_settings_survive_sums():
     left = CrossEntropy().as_objective().with_settings(frozen_statistics=True, max_rows=100)
     total = left + (1.0 * R3()).with_settings(max_rows=10)

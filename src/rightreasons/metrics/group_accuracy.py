@@ -14,7 +14,9 @@ __all__ = ["GroupAccuracy"]
 
 
 class GroupAccuracy(Metric):
-    r"""Accuracy :math:`a_g` in each group g that has samples; unknown groups do not count.
+    r"""Accuracy in each group, the average over groups, and the worst.
+
+    With :math:`a_g` the accuracy in a group g that has samples (unknown groups do not count):
 
     ======================== ==========================================================
     ``average``              :math:`\frac1G \sum_g a_g`, every group alike (macro)

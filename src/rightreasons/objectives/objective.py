@@ -180,6 +180,14 @@ class Objective(_Summand):
             for name, weight in self._weights.items()
         }
 
+    @property
+    def weights_asked_for(self) -> dict[str, Weight]:
+        """Each term's weight as it was asked for: a number or ``"auto"``."""
+        return {
+            name: "auto" if isinstance(weight, AutoWeight) else weight
+            for name, weight in self._weights.items()
+        }
+
     def with_settings(
         self, *, frozen_statistics: bool | None = None, max_rows: int | None = None
     ) -> Objective:
