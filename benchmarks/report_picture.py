@@ -1,6 +1,6 @@
 """Make the picture in the README: the demo's report, as a browser shows it.
 
-    python benchmarks/report_picture.py [--chromium /usr/bin/chromium]
+python benchmarks/report_picture.py [--chromium /usr/bin/chromium]
 """
 
 import argparse

@@ -65,19 +65,6 @@ def library_step(model: nn.Module, batch: rr.Batch, objective: rr.Objective) -> 
     return step
 
 
-def pruned_step(model: nn.Module, batch: rr.Batch, objective: rr.Objective) -> Step:
-    """The same with `Loss.backward`, as in `rr.fit`: no gradient of the input in the last pass."""
-    optimizer = optim.Adam(model.parameters(), lr=1e-4)
-
-    def step() -> None:
-        loss = objective(model, batch)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-    return step
-
-
 def corner_batch(size: int, shape: tuple[int, int, int]) -> rr.Batch:
     """Random images with a 4 x 4 mask in the first corner."""
     x = torch.rand(size, *shape)
@@ -107,7 +94,6 @@ def measure(model: Callable[[], nn.Module], batch: rr.Batch, rounds: int) -> dic
         "erm": library_step(model(), batch, rr.recipes.erm()),
         "r3 by hand": r3_by_hand(model(), batch),
         "r3": library_step(model(), batch, rr.recipes.r3()),
-        "r3 with Loss.backward": pruned_step(model(), batch, rr.recipes.r3()),
     }
     result = medians(steps, "cross_entropy by hand", rounds)
     by_hand = medians({k: steps[k] for k in ("r3 by hand", "r3")}, "r3 by hand", rounds)

@@ -8,6 +8,7 @@ import time
 import pytest
 from typer.testing import CliRunner
 
+from rightreasons import cli
 from rightreasons.cli import app
 
 TRAIN = ["--data", "decoy-digits", "--set-model", "hidden=[8]", "--epochs", "1"]
@@ -42,6 +43,13 @@ def test_every_setting_reaches_the_run(run):
     results = json.loads((run / "results.json").read_text())
     assert results["settings"] == {"weight": 3}
     assert results["model_settings"] == {"hidden": [8]}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1e-4", 1e-4), ("30", 30), ("auto", "auto"), ("[1, 2]", [1, 2])]
+)
+def test_values_are_read_as_people_write_them(text, value):
+    assert cli._settings([f"weight={text}"]) == {"weight": value}
 
 
 def test_train_json(tmp_path):
@@ -91,6 +99,11 @@ def test_help_explains(command):
         (["train", "--data", "decoy-digitz", "--out", "RUN"], "Did you mean 'decoy_digits'"),
         (["train", *TRAIN, "--recipe", "r4x", "--out", "RUN"], "Expected a recipe, but got 'r4x'"),
         (["train", *TRAIN, "--set", "weight", "--out", "RUN"], "name=value, but got 'weight'"),
+        (["train", *TRAIN, "--set", "weight=[1", "--out", "RUN"], "after =, but got 'weight=[1'"),
+        (["train", *TRAIN, "--set", "label_smoothing=x", "--out", "RUN"], "`label_smoothing`"),
+        (["train", *TRAIN, "--precision", "foo", "--out", "RUN"], "Lightning Fabric knows"),
+        (["train", *TRAIN, "--devices", "0", "--out", "RUN"], "`devices` to be a whole number"),
+        (["train", "--resume", "--epochs", "9", "--out", "RUN"], "but got --epochs. Leave"),
         (["evaluate", "RUN"], "it has no config.yaml"),
         (["report", "RUN"], "it has no config.yaml"),
         (["list", "recipe"], "Did you mean 'recipes'"),
@@ -99,8 +112,6 @@ def test_help_explains(command):
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(arguments, words, tmp_path, monkeypatch, capsys):
-    from rightreasons import cli
-
     arguments = [str(tmp_path / "run") if word == "RUN" else word for word in arguments]
     monkeypatch.setattr(sys, "argv", ["rightreasons", *arguments])
     with pytest.raises(SystemExit) as stop:
@@ -113,8 +124,6 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, words, tmp_path, monke
 
 
 def test_a_wrong_option_is_answered_by_the_command_line(monkeypatch, capsys):
-    from rightreasons import cli
-
     monkeypatch.setattr(sys, "argv", ["rightreasons", "train", "--epochs", "many"])
     with pytest.raises(SystemExit) as stop:
         cli.main()

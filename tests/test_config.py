@@ -1,5 +1,6 @@
 from dataclasses import asdict
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -50,3 +51,16 @@ def test_the_data_may_have_a_seed_of_their_own():
     assert config.load_data().digest() == rr.datasets.decoy_digits(seed=5).digest()
     with pytest.raises(TypeError):
         Config("decoy_digits")
+
+
+def test_values_are_those_its_file_will_have(tmp_path):
+    config = Config(
+        data="decoy_digits",
+        data_dir=tmp_path,
+        lr=np.float64(0.1),
+        settings={"target": rr.Target.LOGIT},
+        model_settings={"hidden": (8, 8)},
+    )
+    save_config(tmp_path, config)
+    assert load_config(tmp_path) == config
+    assert config.settings == {"target": "logit"}

@@ -7,6 +7,7 @@ from rightreasons.diagnosis import diagnose, pulls
 from rightreasons.objectives import Loss
 
 LABELS = torch.tensor([0, 1]).repeat(5000)
+TASK = "cross_entropy"
 WEIGHTS = {"cross_entropy": 1.0, "r3": 30.0, "weight_decay": 0.1}
 
 
@@ -40,7 +41,7 @@ def test_a_part_that_does_not_reach_the_weights_does_not_pull():
 
 
 def test_a_model_better_than_the_most_frequent_class_learned():
-    found = diagnose(0.9, LABELS, WEIGHTS, [])
+    found = diagnose(0.9, LABELS, WEIGHTS, TASK, [])
     assert found.learned
     assert found.suspects == ()
     assert found.message == (
@@ -64,7 +65,7 @@ def test_a_model_better_than_the_most_frequent_class_learned():
     ],
 )
 def test_how_much_better_it_must_be(labels, accuracy, learned):
-    assert diagnose(accuracy, labels, WEIGHTS, []).learned is learned
+    assert diagnose(accuracy, labels, WEIGHTS, TASK, []).learned is learned
 
 
 def test_a_penalty_that_pulled_harder_than_the_task_is_named():
@@ -72,7 +73,7 @@ def test_a_penalty_that_pulled_harder_than_the_task_is_named():
         {"cross_entropy": 2.0, "r3": 1.0, "weight_decay": 0.1},
         {"cross_entropy": 0.5, "r3": 20.0, "weight_decay": 0.4},
     ]
-    found = diagnose(0.5, LABELS, WEIGHTS, rows)
+    found = diagnose(0.5, LABELS, WEIGHTS, TASK, rows)
     assert not found.learned
     assert found.suspects == ("r3",)
     assert found.message == (
@@ -84,7 +85,7 @@ def test_a_penalty_that_pulled_harder_than_the_task_is_named():
 
 def test_all_penalties_that_pulled_harder_are_named():
     rows = [{"cross_entropy": 1.0, "r3": 2.0, "weight_decay": 3.0}]
-    assert diagnose(0.5, LABELS, WEIGHTS, rows).suspects == ("r3", "weight_decay")
+    assert diagnose(0.5, LABELS, WEIGHTS, TASK, rows).suspects == ("r3", "weight_decay")
 
 
 @pytest.mark.parametrize(
@@ -97,12 +98,27 @@ def test_all_penalties_that_pulled_harder_are_named():
     ids=["no epoch", "weak penalties", "nothing pulls"],
 )
 def test_without_a_suspect_the_advice_is_another(rows):
-    found = diagnose(0.5, LABELS, WEIGHTS, rows)
+    found = diagnose(0.5, LABELS, WEIGHTS, TASK, rows)
     assert not found.learned
     assert found.suspects == ()
     assert "no penalty pulled harder than the task. Try more epochs" in found.message
 
 
 def test_an_objective_of_one_term_has_no_penalty():
-    found = diagnose(0.5, LABELS, {"cross_entropy": 1.0}, [{"cross_entropy": 1.0}])
+    found = diagnose(0.5, LABELS, {"cross_entropy": 1.0}, TASK, [{"cross_entropy": 1.0}])
     assert found.suspects == ()
+
+
+def test_the_task_need_not_come_first():
+    rows = [{"r3": 5.0, "cross_entropy": 1.0}]
+    found = diagnose(0.5, LABELS, {"r3": 9.0, "cross_entropy": 1.0}, TASK, rows)
+    assert found.suspects == ("r3",)
+
+
+def test_a_penalty_that_left_the_task_nothing_to_pull_with_is_named():
+    rows = [{"cross_entropy": 0.0, "r3": 5.0}]
+    assert diagnose(0.5, LABELS, {"cross_entropy": 1.0, "r3": 9.0}, TASK, rows).suspects == ("r3",)
+
+
+def test_one_class_is_nothing_to_learn():
+    assert diagnose(1.0, torch.zeros(5).long(), WEIGHTS, TASK, []).learned

@@ -1,4 +1,5 @@
 import copy
+import weakref
 
 import pytest
 import torch
@@ -200,3 +201,44 @@ def test_bfloat16_logits_are_read_in_single_precision():
     batch = rr.Batch(x=torch.rand(2, 4), y=torch.tensor([0, 1]))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert rr.Probe(nn.Linear(4, 2), batch).logits.dtype == torch.float32
+
+
+def test_an_activation_is_not_overwritten_by_the_layer_behind_it(tiny_batch):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(32, 8), nn.ReLU(inplace=True), nn.Linear(8, 3))
+    probe = rr.Probe(model.double(), tiny_batch, layers=["1"])
+    assert probe.activations["1"].min() < 0
+    assert model[2].inplace
+
+
+@pytest.mark.parametrize("needs_gradient", [True, False])
+def test_a_model_that_changes_its_input_is_refused(tiny_batch, needs_gradient):
+    class Normalises(nn.Linear):
+        def forward(self, x):
+            return super().forward(x.sub_(0.5).flatten(1))
+
+    batch = tiny_batch.replace(x=tiny_batch.x.clone())
+    with pytest.raises(rr.errors.RightReasonsError, match="its forward with `x = x.clone"):
+        rr.Probe(Normalises(32, 3).double(), batch, needs_gradient=needs_gradient)
+
+
+def test_the_ceiling_frees_each_pass_before_the_next(tiny_net, tiny_batch):
+    alive = []
+
+    def kept(at):
+        alive.append(weakref.ref(at))
+        assert sum(one() is not None for one in alive) == 1
+        return at.gradient().flatten(1).sum(dim=1)
+
+    tiny_net.eval()
+    probe = rr.Probe(tiny_net, tiny_batch, needs_gradient=True, max_rows=6)
+    copies = torch.rand(4, *tiny_batch.x.shape, dtype=torch.float64)
+    assert not probe.each_at(copies, kept).requires_grad
+    assert len(alive) == 4
+
+
+def test_modules_of_the_users_own_may_depend_on_the_mode():
+    class Own(nn.Module):
+        pass
+
+    assert depends_on_mode(nn.Sequential(Own()))
+    assert not depends_on_mode(nn.Sequential(Own()).eval())

@@ -11,10 +11,12 @@ from torch import distributed
 from rightreasons import process
 from rightreasons.process import (
     Interrupts,
+    agreed,
+    gathered,
     is_main_process,
     launched_fabric,
-    random_states,
-    restore_random_states,
+    random_state,
+    restore_random_state,
     seeded,
 )
 
@@ -46,35 +48,25 @@ def test_draws_outside_are_left_alone_after_an_error():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_random_states_go_on_where_they_were():
-    torch.rand(3)
-    states = random_states(ALONE)
-    expected = torch.rand(5)
-    torch.manual_seed(99)
-    restore_random_states(states, ALONE)
-    assert torch.equal(torch.rand(5), expected)
+def test_random_state_goes_on_where_it_was():
+    torch.manual_seed(5)
+    state = random_state()
+    expected = torch.rand(3)
+    torch.rand(7)
+    restore_random_state(state)
+    assert torch.equal(torch.rand(3), expected)
 
 
-def test_each_process_gets_its_own_state_back(monkeypatch):
-    def gather(states, own):
-        states[0], states[1] = {"cpu": torch.Generator().manual_seed(7).get_state()}, own
-
-    monkeypatch.setattr(distributed, "all_gather_object", gather)
-    second = SimpleNamespace(world_size=2, global_rank=1)
-    states = random_states(second)
-    assert len(states) == 2
-    expected = torch.rand(2)
-    restore_random_states(states, second)
-    assert torch.equal(torch.rand(2), expected)
-    restore_random_states(states, SimpleNamespace(world_size=2, global_rank=0))
-    assert torch.equal(torch.rand(2), torch.rand(2, generator=torch.Generator().manual_seed(7)))
+def test_alone_everything_is_agreed_and_gathered_at_once():
+    assert agreed(ALONE, True, False) == [True, False]
+    assert gathered(ALONE, "own") == ["own"]
 
 
 def test_the_first_ctrl_c_is_noted_and_the_second_acts():
     with Interrupts() as interrupts:
-        assert not interrupts.asked(ALONE)
+        assert not interrupts.asked
         press_ctrl_c()
-        assert interrupts.asked(ALONE)
+        assert interrupts.asked
         with pytest.raises(KeyboardInterrupt):
             press_ctrl_c()
 
@@ -100,7 +92,7 @@ def test_in_another_thread_signals_are_left_alone():
 
     def work():
         with Interrupts() as interrupts:
-            found.append((signal.getsignal(signal.SIGINT), interrupts.asked(ALONE)))
+            found.append((signal.getsignal(signal.SIGINT), interrupts.asked))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -113,7 +105,7 @@ def test_one_process_that_was_asked_stops_all(monkeypatch, others, stops):
     """Another process was asked or not; this one was not."""
     monkeypatch.setattr(distributed, "all_reduce", lambda total: total.add_(others))
     several = SimpleNamespace(world_size=2, device=torch.device("cpu"))
-    assert Interrupts().asked(several) is stops
+    assert agreed(several, False, True) == [stops, True]
 
 
 def test_a_single_process_needs_no_strategy():

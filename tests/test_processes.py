@@ -73,3 +73,69 @@ def test_two_processes_equal_one(tmp_path, launcher):
     assert ours.keys() == theirs.keys()
     for name, value in ours.items():
         assert theirs[name] == pytest.approx(value, rel=1e-7, abs=1e-9), name
+
+
+TROUBLE = """
+import sys
+import time
+import torch
+from torch import nn
+import rightreasons as rr
+
+torch.manual_seed(0)
+y = torch.arange(64) % 3
+data = rr.Batch(x=torch.rand(64, 6) + y[:, None], y=y)
+rank = int(__import__("os").environ.get("RANK", 0))
+
+
+class Slow(rr.Term):
+    def forward(self, probe):
+        time.sleep(0.002 * rank)  # clocks differ between processes
+        self.calls = getattr(self, "calls", 0) + 1
+        bad = sys.argv[2] == "nan" and rank == 1 and self.calls == 6
+        return (float("nan") if bad else 0.0) * probe.logits.sum(dim=1)
+
+
+model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+try:
+    rr.fit(
+        model, rr.objectives.CrossEntropy() + 1.0 * Slow(), data, validation=data, epochs=4,
+        batch_size=16, out=sys.argv[1], accelerator="cpu", devices=2, checkpoint_seconds=0.01,
+    )
+except rr.errors.NonFiniteLossError as error:
+    print("RESULT " + str(error).replace("\\n", " "))
+    sys.exit(0)
+values = rr.evaluate(model, data, ["calibration_error"])
+alone = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+torch.distributed.barrier()
+from safetensors.torch import load_file
+alone.load_state_dict(load_file(sys.argv[1] + "/model.safetensors"))
+torch.distributed.destroy_process_group()
+expected = rr.evaluate(alone, data, ["calibration_error"])
+name = "calibration_error"
+print("RESULT", abs(values[name] - expected[name]) < 1e-6, values, expected)
+"""
+
+
+@pytest.mark.parametrize("trouble", ["clocks", "nan"])
+def test_processes_save_and_stop_together(tmp_path, trouble):
+    """Saving is a collective: whoever does it alone waits for ever."""
+    script = tmp_path / "train.py"
+    script.write_text(TROUBLE)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*command, str(script), str(tmp_path / "run"), trouble],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
+    assert len(lines) == 2
+    if trouble == "nan":
+        assert all("the term `slow` became NaN" in line for line in lines)
+        saved = torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)
+        assert all(tensor.isfinite().all() for tensor in saved["model"].values())
+    else:
+        assert all(line.startswith("RESULT True") for line in lines), lines

@@ -1,5 +1,6 @@
 """What the README shows is what happens."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rightreasons import benchmark
 from rightreasons.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -34,3 +36,23 @@ def test_its_links_lead_somewhere(page):
 def test_continuous_integration_runs_the_command_it_names():
     assert "make test" in README
     assert (ROOT / ".ci" / "run").read_text().rstrip().endswith("make test")
+
+
+def test_its_results_are_those_the_rows_give():
+    folder = ROOT / "benchmarks" / "results" / "decoy-mnist"
+    comparison = benchmark.show_suite("decoy-mnist", folder)
+    assert (folder / "table.md").read_text().rstrip() == comparison.to_markdown().rstrip()
+    for line in comparison.to_dict()["lines"]:
+        ours = line["measures"]["worst group"]["ours"]
+        shown = f"{100 * ours['mean']:.1f} ± {100 * ours['deviation']:.1f}"
+        row = next(row for row in README.splitlines() if row.startswith(f"| {line['method']}"))
+        assert shown in row, line["variant"]
+
+
+def test_its_step_times_are_those_that_were_measured():
+    measured = json.loads((ROOT / "benchmarks" / "results" / "step_time.json").read_text())
+    nets = [values for name, values in measured.items() if name != "machine"]
+    steps = [f"{values['r3']:.1f} times" for values in nets]
+    by_hand = [f"{values['r3 relative to r3 by hand']:.2f}" for values in nets]
+    assert all(step in README for step in steps)
+    assert f"{by_hand[0]} and {by_hand[1]} of a double backward" in README

@@ -1,4 +1,5 @@
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -127,6 +128,23 @@ def test_mistakes_are_found_before_training(changes, error, words, tmp_path):
     with pytest.raises(error, match=words):
         train_run(replace(CONFIG, **changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_failed_attempt_leaves_no_config_behind_for_the_next(tmp_path):
+    with pytest.raises(InvalidSettingError, match="Expected `lr` above 0"):
+        train_run(replace(CONFIG, lr=-1.0), tmp_path)
+    train_run(CONFIG, tmp_path)
+    assert load_config(tmp_path) == CONFIG
+
+
+def test_evaluating_on_other_data_says_so(run, tmp_path, caplog):
+    other = tmp_path / "run"
+    shutil.copytree(run, other)
+    text = (other / "config.yaml").read_text()
+    (other / "config.yaml").write_text(text.replace("seed: 0", "seed: 1"))
+    again = evaluate_run(other, ["accuracy"])
+    assert "The data are not those the run was trained and measured on" in caplog.text
+    assert again["data_sha256"] == rr.datasets.decoy_digits(seed=1).digest()
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):

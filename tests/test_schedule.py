@@ -63,7 +63,7 @@ def test_the_number_of_processes_does_not_change_which_samples_meet(shape):
     alone = updates_of_all(size, batch_size, accumulate, 1, epoch)
     for one, many in zip(alone, updates_of_all(*shape), strict=True):
         for step, micro in enumerate(one[0]):
-            assert len(micro.rows) <= batch_size
+            assert len(micro.rows) <= batch_size + 1
             parts = [process[step] for process in many]
             together = torch.cat([part.rows for part in parts if part.share])
             assert sorted(together.tolist()) == sorted(micro.rows.tolist())
@@ -72,9 +72,13 @@ def test_the_number_of_processes_does_not_change_which_samples_meet(shape):
 def test_batches_have_their_size_but_the_last():
     schedule = Schedule(size=10, batch_size=3, accumulate=2, seed=0, rank=0, world_size=1)
     sizes = [[len(micro.rows) for micro in update] for update in schedule.updates(0)]
-    assert sizes == [[3, 3], [3, 1]]
+    assert sizes == [[3, 3], [4]]  # the tenth sample is not left by itself
     shares = [[micro.share for micro in update] for update in schedule.updates(0)]
-    assert shares == [[0.5, 0.5], [0.75, 0.25]]
+    assert shares == [[0.5, 0.5], [1.0]]
+    last = Schedule(size=11, batch_size=3, accumulate=2, seed=0, rank=0, world_size=1).updates(0)[
+        -1
+    ]
+    assert [len(micro.rows) for micro in last] == [3, 2]
 
 
 def test_a_process_without_samples_looks_on():

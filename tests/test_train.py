@@ -2,6 +2,7 @@ import json
 import os
 import signal
 
+import numpy as np
 import pytest
 import torch
 from torch import nn, optim
@@ -319,3 +320,73 @@ def test_data_drawn_anew_each_epoch_are_asked_for_by_epoch():
 
     rr.fit(net(), rr.recipes.erm(), Redrawn(separable()), epochs=3)
     assert epochs == [0, 1, 2]
+
+
+def test_a_fit_begins_with_what_was_asked_for():
+    objective = rr.recipes.group_dro(step_size=0.5) + "auto" * rr.objectives.R3()
+    results = []
+    for _ in range(2):
+        model = net()
+        fitted = rr.fit(model, objective, separable(), epochs=2, batch_size=16)
+        results.append((weights(model), fitted.weights))
+    assert torch.equal(results[0][0], results[1][0])
+    assert results[0][1] == results[1][1]
+    assert objective.weights["r3"] == 0.0
+
+
+def test_numbers_of_numpy_make_a_checkpoint_that_loads(tmp_path):
+    settings = {"epochs": np.int64(2), "batch_size": np.int64(16), "seed": np.int64(1)}
+    rr.fit(net(), rr.recipes.erm(), separable(), lr=np.float64(1e-3), out=tmp_path, **settings)
+    rr.fit(net(), rr.recipes.erm(), separable(), lr=1e-3, out=tmp_path, resume=True, **settings)
+
+
+def test_a_term_is_an_objective():
+    rr.fit(net(), CrossEntropy(), separable(), epochs=1)
+
+
+def test_one_sample_left_over_is_no_batch_of_its_own():
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+    rr.fit(model, rr.recipes.erm(), separable(17), epochs=1, batch_size=8)
+
+
+def test_layers_put_in_test_mode_stay_in_it():
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+    model[1].eval()
+    rr.fit(model, rr.recipes.erm(), separable(), validation=separable(), epochs=2)
+    assert model[1].running_mean.tolist() == [0.0] * 8
+
+
+def test_a_compiled_model_can_do_without_second_derivatives():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    model._compiled_call_impl = model._call_impl  # what Module.compile sets
+    rr.fit(model, rr.recipes.erm(), separable(), epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("select", "words"),
+    [("swap_accuracy", "data with masks"), ("worst_group", "data with groups")],
+)
+def test_a_selection_that_cannot_be_measured_is_refused_before_training(select, words):
+    model, before = net(), weights(net())
+    data = rr.Batch(x=torch.rand(8, 4), y=torch.arange(8) % 2)
+    with pytest.raises(rr.errors.InvalidBatchError, match=words):
+        rr.fit(model, rr.recipes.erm(), data, validation=data, epochs=1, select=select)
+    assert torch.equal(weights(model), before)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"optimizer": lambda parameters: optim.LBFGS(parameters)},
+        {"scheduler": lambda optimizer, _: optim.lr_scheduler.ReduceLROnPlateau(optimizer)},
+    ],
+)
+def test_steps_that_need_an_argument_are_refused(settings):
+    with pytest.raises(InvalidSettingError, match="whose `step` needs no argument"):
+        rr.fit(net(), rr.recipes.erm(), separable(), epochs=1, **settings)
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path):
+    torch.save(net().state_dict(), tmp_path / "checkpoint.pt")
+    with pytest.raises(CheckpointMismatchError, match="it has no model, position, processes"):
+        rr.fit(net(), rr.recipes.erm(), separable(), epochs=1, out=tmp_path, resume=True)

@@ -33,3 +33,28 @@ def test_nothing_reaches_the_weights(in_value, words):
     assert torch.equal(model.weight, before)
     assert "last good state" not in str(stopped.value)  # no folder was given
     assert "Lower the learning rate" in str(stopped.value)
+
+
+class Blows(nn.Module):
+    """Gives NaN at its sixth pass, through BatchNorm."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.net(x * float("nan") if self.calls == 6 else x)
+
+
+def test_what_is_saved_is_the_state_before_the_bad_pass(tmp_path):
+    batch = rr.Batch(x=torch.rand(64, 5), y=torch.arange(64) % 3, group=torch.arange(64) % 2)
+    objective = rr.recipes.group_dro(num_groups=2)
+    with pytest.raises(NonFiniteLossError):
+        rr.fit(Blows(), objective, batch, epochs=3, batch_size=16, out=tmp_path)
+    saved = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    assert saved["model"]["net.1.running_mean"].isfinite().all()
+    assert saved["model"]["net.1.num_batches_tracked"] == 5
+    assert saved["objective"]["terms.group_dro.log_weights"].isfinite().all()
+    assert saved["position"]["sums"]["samples"] == 16  # the epoch's first update, not the bad one

@@ -7,9 +7,11 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
@@ -20,6 +22,8 @@ from rightreasons.errors import CheckpointMismatchError, OutputError, RunNotFoun
 __all__ = [
     "load_checkpoint",
     "load_weights_into",
+    "plain_values",
+    "refuse_other_model",
     "save_checkpoint",
     "save_weights",
     "writable_folder",
@@ -68,7 +72,21 @@ def writable_folder(path: str | Path) -> Path:
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
     """Save tensors and plain values so that `load_checkpoint` can read them safely."""
-    write_atomically(path, lambda file: torch.save(dict(state), file))
+    plain = plain_values(dict(state))
+    write_atomically(path, lambda file: torch.save(plain, file))
+
+
+def plain_values(value: Any) -> Any:
+    """The same with NumPy's numbers as Python's, enumerations and paths as strings."""
+    if isinstance(value, dict):
+        return {key: plain_values(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_values(part) for part in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return str(value) if isinstance(value, Path | StrEnum) else value
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:

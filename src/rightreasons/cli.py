@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -56,6 +57,7 @@ def demo(out: Out = Path("demo"), as_json: AsJson = False) -> None:
 
 @app.command()
 def train(
+    ctx: typer.Context,
     out: Out,
     data: Annotated[str | None, typer.Option(help="Name of the data set.")] = None,
     data_dir: DataDir = None,
@@ -92,6 +94,7 @@ def train(
     """Train a model, measure it on test data and keep it all in a folder."""
     given: dict[str, Any] = dict(locals())
     if resume and data is None:
+        _refuse_ignored_options(ctx)
         config = load_config(out)
     elif data is None:
         raise InvalidSettingError(
@@ -193,14 +196,40 @@ def main() -> None:
         raise SystemExit(2) from None
 
 
+def _refuse_ignored_options(ctx: typer.Context) -> None:
+    kept = ("out", "resume", "as_json", "tensorboard")
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in ctx.params
+        if name not in kept and getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        raise InvalidSettingError(
+            "Expected --resume without --data to take every setting from the run's config.yaml, "
+            f"but got {', '.join(given)}. Leave them out, or give --data and all settings again."
+        )
+
+
 def _settings(pairs: Sequence[str] | None) -> dict[str, Any]:
     settings = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise InvalidSettingError(f"Expected a setting as name=value, but got {pair!r}.")
-        settings[name.replace("-", "_")] = yaml.safe_load(value)
+        settings[name.replace("-", "_")] = _value(pair, value)
     return settings
+
+
+def _value(pair: str, text: str) -> Any:
+    for number in (int, float):  # YAML takes 1e-4 for a word
+        with suppress(ValueError):
+            return number(text)
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InvalidSettingError(
+            f"Expected a number, a word or a list such as [1, 2] after =, but got {pair!r}."
+        ) from error
 
 
 def _names(text: str | None) -> list[str] | None:

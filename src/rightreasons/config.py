@@ -10,7 +10,7 @@ import yaml
 from torch import nn
 
 from rightreasons import models
-from rightreasons.checkpoint import write_atomically
+from rightreasons.checkpoint import plain_values, write_atomically
 from rightreasons.datasets import Splits, load
 from rightreasons.errors import CheckpointMismatchError, InvalidSettingError, RunNotFoundError
 from rightreasons.objectives import Objective
@@ -57,6 +57,10 @@ class Config:
     devices: int = 1
     frozen_statistics: bool = False
     max_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):  # so that a configuration is what its file says
+            object.__setattr__(self, entry.name, plain_values(getattr(self, entry.name)))
 
     def load_data(self) -> Splits:
         """The data set this run is about."""
@@ -119,17 +123,13 @@ def refuse_other_config(folder: Path, config: Config) -> None:
     other = [
         f"{name} {before[name]!r}, now {now[name]!r}"
         for name in now
-        if name not in machine and _plain(before[name]) != _plain(now[name])
+        if name not in machine and before[name] != now[name]
     ]
     if other:
         raise CheckpointMismatchError(
             f"Expected to resume the run in {folder} as it was begun, but got {'; '.join(other)}. "
             "Use the same settings, or another folder."
         )
-
-
-def _plain(value: Any) -> Any:
-    return yaml.safe_load(yaml.safe_dump(value))
 
 
 def unreadable(path: Path, why: object) -> RunNotFoundError:

@@ -48,6 +48,7 @@ def diagnose(
     accuracy: float,
     labels: Tensor,
     weights: Mapping[str, float],
+    task: str,
     pulls_by_epoch: list[Mapping[str, float]],
 ) -> Diagnosis:
     """Judge a finished fit.
@@ -55,16 +56,19 @@ def diagnose(
     Args:
         accuracy: On the training samples, during the last epoch.
         labels: Of the training samples.
-        weights: Of the objective's terms; the first is the task.
+        weights: Of the objective's terms.
+        task: Which of them is the task, not a penalty.
         pulls_by_epoch: What `pulls` gave at the start of each epoch.
     """
     size = len(labels)
     frequent = float(torch.bincount(labels).max()) / size
     margin = max(0.02, 3 * math.sqrt(frequent * (1 - frequent) / size))
+    if frequent == 1:
+        return Diagnosis(True, "All training samples are of one class: there is nothing to learn.")
     compared = f"training accuracy {accuracy:.3f}, most frequent class {frequent:.3f}"
     if accuracy > frequent + min(margin, (1 - frequent) / 2):
         return Diagnosis(True, f"The model learned ({compared}).")
-    task, *penalties = weights
+    penalties = [name for name in weights if name != task]
     ratios = {
         name: max((_ratio(row[name], row[task]) for row in pulls_by_epoch), default=0.0)
         for name in penalties

@@ -14,6 +14,7 @@ from rightreasons.errors import DoubleBackwardError
 __all__ = [
     "explained",
     "innermost",
+    "out_of_place",
     "refuse_dead_ends",
     "refuse_wrappers",
     "twice_differentiable",
@@ -28,6 +29,10 @@ _CAUSES = {
     "once_differentiable": "it contains a custom autograd function marked `once_differentiable`",
     "Double backwards is not supported": "a cuDNN layer in it has no second derivative: call it "
     "under torch.backends.cudnn.flags(enabled=False)",
+    "aot_autograd does not currently support double backward": "a function in it is compiled by "
+    "torch.compile: call the original one",
+    "Checkpointing is not compatible": "it uses reentrant activation checkpointing: pass "
+    "use_reentrant=False to torch.utils.checkpoint",
     "is not implemented": "an operation in it has no second derivative",
 }
 
@@ -106,16 +111,24 @@ def explained() -> Iterator[None]:
 def twice_differentiable(model: nn.Module) -> Iterator[None]:
     """Run a forward pass so that its gradient has a gradient.
 
-    Attention uses the math kernel (the fused ones have no second derivative) and activations
-    with an ``inplace`` flag work out of place; both are as they were afterwards.
+    Attention uses the math kernel, since the fused ones have no second derivative.
     """
     refuse_wrappers(model)
+    with sdpa_kernel(SDPBackend.MATH):
+        yield
+
+
+@contextmanager
+def out_of_place(model: nn.Module) -> Iterator[None]:
+    """Let activations with an ``inplace`` flag work out of place, and as before afterwards.
+
+    In place they overwrite what is differentiated or recorded.
+    """
     in_place = [module for module in model.modules() if getattr(module, "inplace", False) is True]
     for module in in_place:
         module.inplace = False  # type: ignore[assignment]
     try:
-        with sdpa_kernel(SDPBackend.MATH), explained():
-            yield
+        yield
     finally:
         for module in in_place:
             module.inplace = True  # type: ignore[assignment]

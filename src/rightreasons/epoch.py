@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from rightreasons.evaluation import evaluate
+from rightreasons.datasets import Dataset
+from rightreasons.errors import InvalidSettingError
+from rightreasons.evaluation import evaluate, prepared_metrics
 from rightreasons.training import Training
 
-__all__ = ["SELECTIONS", "Selection", "finish_epoch"]
+__all__ = ["SELECTIONS", "Selection", "finish_epoch", "prepared_selection"]
 
 Selection = Literal["none", "accuracy", "swap_accuracy", "worst_group"]
 SELECTIONS = {
@@ -18,9 +20,25 @@ SELECTIONS = {
 }
 
 
+def prepared_selection(select: str, validation: Dataset | None) -> None:
+    """Raise, before anything is trained, if weights cannot be selected in this way."""
+    if select not in SELECTIONS:
+        raise InvalidSettingError(
+            f"Expected `select` to be one of {tuple(SELECTIONS)}, but got {select!r}."
+        )
+    chosen = SELECTIONS[select]
+    if chosen is not None and validation is None:
+        raise InvalidSettingError(
+            f"Expected `validation` data to select by {select!r}, but got none."
+        )
+    if chosen is not None and validation is not None:
+        prepared_metrics([chosen[0]], validation)
+
+
 def finish_epoch(training: Training) -> dict[str, Any]:
     """Measure the epoch that is over, keep its weights if they are the best, begin the next."""
     position, select = training.position, training.settings["select"]
+    training.share_buffers()
     means = position.means(training.fabric)
     row: dict[str, Any] = {
         "epoch": position.epoch + 1,

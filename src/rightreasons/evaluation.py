@@ -17,7 +17,7 @@ from rightreasons.probe import Probe, placed
 from rightreasons.setting import checked_number
 from rightreasons.types import Batch
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "prepared_metrics"]
 
 
 def evaluate(
@@ -50,19 +50,7 @@ def evaluate(
     """
     data = as_dataset(data)
     checked_number("batch_size", batch_size)
-    chosen = [
-        METRICS.create(metric) if isinstance(metric, str) else metric
-        for metric in (suitable(data) if metrics is None else metrics)
-    ]
-    names = [metric.name for metric in chosen]
-    if len(set(names)) < len(names):
-        raise InvalidSettingError(
-            f"Expected each metric once, but got {', '.join(names)}: their values would have the "
-            "same names. Evaluate twice."
-        )
-    for metric in chosen:
-        metric.reset()
-        metric.prepare(data)
+    chosen = prepared_metrics(metrics, data)
     needs_gradient = any(metric.needs_gradient for metric in chosen)
     layers = [layer for metric in chosen for layer in metric.layers]
     rows = _share_of_rows(len(data), batch_size)
@@ -86,6 +74,24 @@ def evaluate(
             for metric in chosen:
                 metric.update(probe)
     return _flattened({metric.name: metric.compute() for metric in chosen})
+
+
+def prepared_metrics(metrics: Sequence[Metric | str] | None, data: Dataset) -> list[Metric]:
+    """Metrics ready for the first batch, or an error if one cannot be measured on the data."""
+    chosen = [
+        METRICS.create(metric) if isinstance(metric, str) else metric
+        for metric in (suitable(data) if metrics is None else metrics)
+    ]
+    names = [metric.name for metric in chosen]
+    if len(set(names)) < len(names):
+        raise InvalidSettingError(
+            f"Expected each metric once, but got {', '.join(names)}: their values would have the "
+            "same names. Evaluate twice."
+        )
+    for metric in chosen:
+        metric.reset()
+        metric.prepare(data)
+    return chosen
 
 
 def _share_of_rows(size: int, batch_size: int) -> list[Tensor]:

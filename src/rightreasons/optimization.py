@@ -74,4 +74,10 @@ def make_optimizer(
         else optimizer(parameters)
     )
     schedule = SCHEDULERS[scheduler] if isinstance(scheduler, str) else scheduler
-    return made, schedule(made, max(num_updates, 1))
+    decay = schedule(made, max(num_updates, 1))
+    if isinstance(made, optim.LBFGS) or isinstance(decay, optim.lr_scheduler.ReduceLROnPlateau):
+        raise InvalidSettingError(
+            f"Expected an optimizer and a scheduler whose `step` needs no argument, but got "
+            f"{type(made).__name__} and {type(decay).__name__}. Use others, or a loop of your own."
+        )
+    return made, decay

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from rightreasons.double_backward import (
     explained,
     innermost,
+    out_of_place,
     refuse_dead_ends,
     twice_differentiable,
 )
@@ -20,6 +21,15 @@ from rightreasons.target import Target
 from rightreasons.types import Batch
 
 __all__ = ["Probe", "depends_on_mode", "placed"]
+
+_MODELESS = {
+    *(nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Identity, nn.Flatten, nn.Unflatten),
+    *(nn.Linear, nn.Bilinear, nn.Embedding, nn.LayerNorm, nn.GroupNorm),
+    *(nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d),
+    *(nn.MaxPool1d, nn.MaxPool2d, nn.AvgPool1d, nn.AvgPool2d, nn.ZeroPad2d, nn.Upsample),
+    *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d),
+    *(nn.ReLU, nn.LeakyReLU, nn.ELU, nn.SELU, nn.GELU, nn.SiLU, nn.Softplus, nn.Sigmoid, nn.Tanh),
+}
 
 
 class Probe:
@@ -136,17 +146,16 @@ class Probe:
             ``(K, N, ...)``.
         """
         num_copies, size = copies.shape[:2]
-        batch = self.batch.repeat(num_copies)
         stacked = copies.flatten(0, 1)
+        samples = torch.arange(size, device=copies.device).repeat(num_copies)
         step = self.max_rows or len(stacked)
-        values = [
-            function(self._at(stacked[rows], batch[rows], create_graph))
-            for rows in (slice(first, first + step) for first in range(0, len(stacked), step))
-        ]
-        if not create_graph:
-            values = [value.detach() for value in values]
-        stacked_values = torch.cat(values)
-        return stacked_values.reshape(num_copies, size, *stacked_values.shape[1:])
+        values = []
+        with torch.set_grad_enabled(torch.is_grad_enabled() and create_graph):
+            for rows in (slice(first, first + step) for first in range(0, len(stacked), step)):
+                value = function(self._at(stacked[rows], self.batch[samples[rows]], create_graph))
+                values.append(value if create_graph else value.detach())
+        joined = torch.cat(values)
+        return joined.reshape(num_copies, size, *joined.shape[1:])
 
     def _at(self, features: Tensor, batch: Batch, create_graph: bool) -> Probe:
         parts = {"y": batch.y, "mask": batch.mask, "annotated": batch.annotated}
@@ -174,8 +183,16 @@ class Probe:
         twice = self.needs_gradient and self.create_graph
         wanted = torch.enable_grad() if self.needs_gradient else nullcontext()
         safe = twice_differentiable(self.model) if twice else nullcontext()
-        with wanted, safe, _recorded(innermost(self.model), self.layers, self.activations):
+        apart = out_of_place(self.model) if self.needs_gradient or self.layers else nullcontext()
+        recorded = _recorded(innermost(self.model), self.layers, self.activations)
+        version = None if self.features.is_inference() else self.features._version
+        with wanted, explained(), safe, apart, recorded:
             logits = self.model(self.features)
+        if version is not None and self.features._version != version:
+            raise InvalidBatchError(
+                "Expected a model that leaves its input alone, but it changes it in place. Begin "
+                "its forward with `x = x.clone()`."
+            )
         if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(self.batch):
             got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
             raise InvalidBatchError(
@@ -220,22 +237,19 @@ def placed(batch: Batch, model: nn.Module) -> Batch:
 
 
 def depends_on_mode(model: nn.Module) -> bool:
-    """Whether a layer in train mode mixes samples or draws: BatchNorm, dropout and the like.
+    """Whether a layer in train mode may mix samples or draw: BatchNorm, dropout and the like.
 
-    Dropout called as a function inside a custom forward cannot be seen here.
+    Layers known not to are let off; a module of the user's own may do anything, so it counts.
     """
-    for module in model.modules():
-        if not module.training:
-            continue
-        if isinstance(module, nn.modules.batchnorm._NormBase) and (
-            isinstance(module, nn.modules.batchnorm._BatchNorm) or module.track_running_stats
-        ):
-            return True
-        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
-            return True
-        if isinstance(module, nn.MultiheadAttention | nn.RNNBase) and module.dropout > 0:
-            return True
-    return False
+    return any(module.training and not _is_modeless(module) for module in model.modules())
+
+
+def _is_modeless(module: nn.Module) -> bool:
+    if isinstance(module, nn.modules.dropout._DropoutNd):
+        return bool(module.p == 0)
+    if isinstance(module, nn.modules.instancenorm._InstanceNorm):
+        return not module.track_running_stats
+    return type(module) in _MODELESS
 
 
 @contextmanager

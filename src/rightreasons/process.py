@@ -12,14 +12,19 @@ from typing import Any, Self
 
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor, distributed
+from torch import distributed
+
+from rightreasons.errors import InvalidSettingError
+from rightreasons.setting import checked_number
 
 __all__ = [
     "Interrupts",
+    "agreed",
+    "gathered",
     "is_main_process",
     "launched_fabric",
-    "random_states",
-    "restore_random_states",
+    "random_state",
+    "restore_random_state",
     "seeded",
 ]
 
@@ -31,20 +36,40 @@ def is_main_process() -> bool:
 
 def launched_fabric(accelerator: str, devices: int, precision: str) -> Fabric:
     """Start the processes of a fit, or join those ``torchrun`` started."""
+    checked_number("devices", devices)
     nodes = 1
     if "TORCHELASTIC_RUN_ID" in os.environ:
         devices = int(os.environ["LOCAL_WORLD_SIZE"])
         nodes = int(os.environ["WORLD_SIZE"]) // devices
     strategy = "ddp" if devices * nodes > 1 else "auto"
-    fabric = Fabric(
-        accelerator=accelerator,
-        devices=devices,
-        num_nodes=nodes,
-        precision=precision,  # type: ignore[arg-type]
-        strategy=strategy,
-    )
+    try:
+        fabric = Fabric(
+            accelerator=accelerator,
+            devices=devices,
+            num_nodes=nodes,
+            precision=precision,  # type: ignore[arg-type]
+            strategy=strategy,
+        )
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise InvalidSettingError(
+            "Expected an accelerator, devices and a precision that Lightning Fabric knows, but got "
+            f"{accelerator!r}, {devices!r} and {precision!r}: {error}"
+        ) from error
     fabric.launch()
     return fabric
+
+
+def agreed(fabric: Fabric, *flags: bool) -> list[bool]:
+    """Each flag, true if it is true in any process: the same answer in all of them.
+
+    Whatever leads to a collective (saving, stopping) must be decided together; clocks, signals and
+    numbers differ between processes.
+    """
+    if fabric.world_size == 1:
+        return list(flags)
+    votes = torch.tensor([float(flag) for flag in flags], device=fabric.device)
+    distributed.all_reduce(votes)
+    return [vote > 0 for vote in votes.tolist()]
 
 
 @contextmanager
@@ -61,25 +86,28 @@ def seeded(seed: int) -> Iterator[None]:
             torch.cuda.set_rng_state_all(cuda)
 
 
-def random_states(fabric: Fabric) -> list[dict[str, Any]]:
-    """The random generators of all processes."""
-    own: dict[str, Any] = {"cpu": torch.get_rng_state()}
+def random_state() -> dict[str, Any]:
+    """This process's random generators."""
+    state: dict[str, Any] = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
-        own["cuda"] = torch.cuda.get_rng_state_all()
-    if fabric.world_size == 1:
-        return [own]
-    states: list[dict[str, Any]] = [{} for _ in range(fabric.world_size)]
-    distributed.all_gather_object(states, own)
-    return states
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
 
 
-def restore_random_states(states: list[dict[str, Any]], fabric: Fabric) -> None:
+def restore_random_state(state: dict[str, Any]) -> None:
     """Set this process's generators as they were."""
-    own = states[fabric.global_rank % len(states)]
-    cpu: Tensor = own["cpu"]
-    torch.set_rng_state(cpu)
-    if "cuda" in own and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(own["cuda"])
+    torch.set_rng_state(state["cpu"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+
+
+def gathered(fabric: Fabric, value: Any) -> list[Any]:
+    """The values of all processes, in the order of their ranks."""
+    if fabric.world_size == 1:
+        return [value]
+    values: list[Any] = [None] * fabric.world_size
+    distributed.all_gather_object(values, value)
+    return values
 
 
 class Interrupts:
@@ -103,13 +131,10 @@ class Interrupts:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
 
-    def asked(self, fabric: Fabric) -> bool:
-        """Whether to stop now; the same answer in all processes."""
-        if fabric.world_size == 1:
-            return self._asked
-        total = torch.tensor(float(self._asked), device=fabric.device)
-        distributed.all_reduce(total)
-        return bool(total > 0)
+    @property
+    def asked(self) -> bool:
+        """Whether Ctrl-C was pressed in this process."""
+        return self._asked
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         del number, frame

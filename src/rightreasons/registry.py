@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from rightreasons.errors import InvalidSettingError, UnknownNameError
+from rightreasons.errors import InvalidSettingError, RightReasonsError, UnknownNameError
 
 __all__ = ["Registry"]
 
@@ -65,7 +65,15 @@ class Registry(Mapping[str, Callable[..., Made]], Generic[Made]):
                 f"Expected settings of the {self.kind} {name!r} among: "
                 f"{', '.join(allowed) or 'none'}; but got {', '.join(unknown)}."
             )
-        return maker(*args, **settings)
+        try:
+            return maker(*args, **settings)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, RightReasonsError):
+                raise
+            raise InvalidSettingError(
+                f"Expected settings the {self.kind} {name!r} can work with, but got {settings}: "
+                f"{error}."
+            ) from error
 
     def settings(self, name: str) -> dict[str, Any]:
         """The keyword settings of a member and their defaults."""

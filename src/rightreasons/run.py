@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -32,11 +33,12 @@ from rightreasons.config import (
 )
 from rightreasons.datasets import Dataset, Splits
 from rightreasons.errors import RunNotFoundError
-from rightreasons.evaluation import evaluate
+from rightreasons.evaluation import evaluate, prepared_metrics
 from rightreasons.examples import write_examples
-from rightreasons.metrics import METRICS
 from rightreasons.process import launched_fabric
 from rightreasons.train import Fit, fit
+
+logger = logging.getLogger("rightreasons")
 
 __all__ = ["Config", "Run", "evaluate_run", "load_config", "load_run", "train_run"]
 
@@ -78,14 +80,16 @@ def train_run(
         checkpoint_seconds: As for `fit`.
     """
     objective = config.build_objective()
-    for name in config.metrics or []:
-        METRICS[name]
     data = data or config.load_data()
+    parts: dict[str, Dataset | None] = {"test": data.test, "validation": data.val}
+    for part in parts.values():
+        if part is not None and config.metrics is not None:
+            prepared_metrics(config.metrics, part)
     model = config.build_model(data)
     folder = writable_folder(out)
-    if resume and (folder / "config.yaml").exists():
+    if resume and (folder / "checkpoint.pt").exists():
         refuse_other_config(folder, config)
-    elif not (folder / "config.yaml").exists():
+    elif not (folder / "checkpoint.pt").exists():
         save_config(folder, config)
     fabric = launched_fabric(config.accelerator, config.devices, config.precision)
     fitted = fit(
@@ -110,7 +114,6 @@ def train_run(
         checkpoint_seconds=checkpoint_seconds,
         fabric=fabric,
     )
-    parts: dict[str, Dataset | None] = {"test": data.test, "validation": data.val}
     measured = {
         name: evaluate(model, part, config.metrics, max_rows=config.max_rows)
         for name, part in parts.items()
@@ -153,7 +156,14 @@ def evaluate_run(
     model = run.load_model(data)
     chosen = list(metrics) if metrics else config.metrics
     values = evaluate(model, data.test, chosen, max_rows=config.max_rows, progress=progress)
-    return {**run.results, "metrics": {"test": values}}
+    digest = data.digest()
+    if digest != run.results["data_sha256"]:
+        logger.warning(
+            "The data are not those the run was trained and measured on: SHA-256 %s, then %s.",
+            digest[:12],
+            run.results["data_sha256"][:12],
+        )
+    return {**run.results, "data_sha256": digest, "metrics": {"test": values}}
 
 
 def _results(
@@ -163,7 +173,8 @@ def _results(
     fitted: Fit,
     measured: dict[str, dict[str, float]],
 ) -> dict[str, Any]:
-    kept = ("epochs", "batch_size", "lr", "optimizer", "scheduler", "clip", "accumulate")
+    kept = ["epochs", "batch_size", "lr", "optimizer", "scheduler", "clip", "accumulate"]
+    kept += ["precision", "devices", "frozen_statistics", "max_rows"]
     versions = {name: metadata.version(name) for name in ("rightreasons", "torch", "numpy")}
     return {
         "format": 1,

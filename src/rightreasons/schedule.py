@@ -27,6 +27,8 @@ class Micro(NamedTuple):
 class Schedule:
     """The order of an epoch: a permutation by seed and epoch, cut into updates.
 
+    A single sample left over joins the batch before it.
+
     Args:
         size: Of the data set.
         batch_size: Samples in a batch, over all processes.
@@ -54,16 +56,25 @@ class Schedule:
     @property
     def num_updates(self) -> int:
         """Updates in an epoch."""
-        return math.ceil(self.size / (self.batch_size * self.accumulate))
+        return math.ceil(len(self._batch_sizes()) / self.accumulate)
 
     def updates(self, epoch: int) -> list[list[Micro]]:
         """This process's part of every update of an epoch."""
         generator = torch.Generator().manual_seed((self.seed * 1_000_003 + epoch) % 2**63)
         order = torch.randperm(self.size, generator=generator)
-        return [
-            [self._part(batch, len(samples)) for batch in torch.split(samples, self.batch_size)]
-            for samples in torch.split(order, self.batch_size * self.accumulate)
+        batches = torch.split(order, self._batch_sizes())
+        groups = [
+            batches[first : first + self.accumulate]
+            for first in range(0, len(batches), self.accumulate)
         ]
+        return [[self._part(batch, sum(map(len, group))) for batch in group] for group in groups]
+
+    def _batch_sizes(self) -> list[int]:
+        whole, rest = divmod(self.size, self.batch_size)
+        sizes = [self.batch_size] * whole + ([rest] if rest else [])
+        if rest == 1 and whole:  # BatchNorm cannot normalise one sample by itself
+            sizes[-2:] = [self.batch_size + 1]
+        return sizes
 
     def _part(self, batch: Tensor, samples_in_update: int) -> Micro:
         own = batch[self.rank :: self.world_size]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 from dataclasses import dataclass
@@ -14,13 +15,13 @@ from torch import nn
 from rightreasons.checkpoint import save_weights, writable_folder
 from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.diagnosis import Diagnosis, diagnose, pulls
-from rightreasons.double_backward import explained, refuse_wrappers
-from rightreasons.epoch import SELECTIONS, Selection, finish_epoch
+from rightreasons.double_backward import explained
+from rightreasons.epoch import Selection, finish_epoch, prepared_selection
 from rightreasons.errors import InvalidSettingError
-from rightreasons.objectives import Objective
+from rightreasons.objectives import Objective, Term
 from rightreasons.optimization import OptimizerLike, SchedulerLike, make_optimizer
 from rightreasons.probe import placed
-from rightreasons.process import Interrupts, launched_fabric, seeded
+from rightreasons.process import Interrupts, agreed, launched_fabric, seeded
 from rightreasons.schedule import Schedule
 from rightreasons.training import Training
 from rightreasons.training_log import TrainingLog
@@ -53,7 +54,7 @@ class Fit:
 
 def fit(
     model: nn.Module,
-    objective: Objective,
+    objective: Objective | Term,
     data: Dataset | Batch,
     *,
     epochs: int,
@@ -83,8 +84,10 @@ def fit(
     killed and resumed.
 
     Args:
-        model: Gives logits ``(N, K)``.
-        objective: What to minimise, from `rightreasons.recipes` or a sum of terms.
+        model: Gives logits ``(N, K)``. It is put in train mode if it is not; layers of a model in
+            train mode that were put in test mode stay in it.
+        objective: What to minimise, from `rightreasons.recipes` or a sum of terms. It is copied:
+            what its terms learn on the way is in the checkpoint, not in the caller's.
         data: To learn from.
         epochs: Passes over the data.
         validation: Measured after each epoch.
@@ -116,8 +119,11 @@ def fit(
         NonFiniteLossError: A term became NaN or infinite; the last good state is saved.
         KeyboardInterrupt: Ctrl-C; the state after the last whole update is saved.
     """
-    data = as_dataset(data)
+    objective = copy.deepcopy(objective.as_objective())  # a fit begins with what was asked for
+    data = as_dataset(data, seed=seed)
     validation = None if validation is None else as_dataset(validation)
+    epochs, batch_size, accumulate = int(epochs), int(batch_size), int(accumulate)
+    seed, lr, clip = int(seed), float(lr), None if clip is None else float(clip)
     settings: dict[str, Any] = {
         "epochs": epochs,
         "batch_size": batch_size,
@@ -127,12 +133,11 @@ def fit(
     }
     settings |= {"accumulate": accumulate, "select": select, "precision": precision}
     settings |= {"samples": len(data), "weights": objective.weights_asked_for}
-    named = {"optimizer": optimizer, "scheduler": scheduler}
-    settings |= {name: how for name, how in named.items() if isinstance(how, str)}
-    _refuse_bad_settings(settings, validation)
+    settings |= {"frozen_statistics": objective.frozen_statistics}
+    _refuse_bad_settings(settings)
+    prepared_selection(select, validation)
     if tensorboard and out is None:
         raise InvalidSettingError("Expected a folder `out` to write TensorBoard's files to.")
-    refuse_wrappers(model)
     folder = None if out is None else writable_folder(out)
     fabric = fabric or launched_fabric(accelerator, devices, precision)
     schedule = Schedule(
@@ -150,6 +155,7 @@ def fit(
         lr=lr,
         num_updates=epochs * schedule.num_updates,
     )
+    settings |= {"optimizer": type(made).__name__, "scheduler": type(decay).__name__}
     wrapped, stepper = fabric.setup(model, made)
     training = Training(
         model=model,
@@ -172,6 +178,8 @@ def fit(
         progress=progress if fabric.is_global_zero else False,
         tensorboard=tensorboard,
     )
+    if not model.training:
+        model.train()
     with seeded(seed + fabric.global_rank):
         training.restore(resume=resume)
         with log, Interrupts() as interrupts:
@@ -183,18 +191,18 @@ def _train(
     training: Training, log: TrainingLog, interrupts: Interrupts, checkpoint_seconds: float
 ) -> None:
     position, fabric, schedule = training.position, training.fabric, training.schedule
-    parameters, wrapped = training.parameters, training.wrapped
+    wrapped = training.wrapped
     # Fabric's own wrapper forbids autograd.grad on its outputs, which a gradient penalty takes.
     forward = wrapped._forward_module
     clip, saved = training.settings["clip"], time.monotonic()
     log.restart(position.history)
     for epoch in range(position.epoch, training.settings["epochs"]):
-        wrapped.train()
-        began = time.monotonic()
+        clock = time.monotonic()
         updates = schedule.updates(epoch)[position.update :]
         rows = [micro.rows for update in updates for micro in update]
         batches = training.data.at_epoch(epoch).batches(rows)
         for update in updates:
+            training.remember()
             for micro in update:
                 batch = placed(next(batches), training.model)
                 waits = micro is not update[-1]
@@ -203,7 +211,7 @@ def _train(
                         loss = training.objective(forward, batch)
                     refuse_non_finite_loss(training, loss)
                     position.pulls = position.pulls or pulls(loss)
-                    fabric.backward(micro.share * loss.total, inputs=parameters)
+                    fabric.backward(micro.share * loss.total, inputs=loss.stops)
                 if micro.share:
                     position.count(loss, batch.y)
             norm = gradient_norm(training, batch)
@@ -214,20 +222,17 @@ def _train(
             training.scheduler.step()
             position.step(norm)
             log.update(epoch * schedule.num_updates + position.update, epoch, loss)
-            if interrupts.asked(fabric):
-                position.seconds += time.monotonic() - began
-                training.save()
-                logger.warning(_how_to_resume(training))
-                raise KeyboardInterrupt(_how_to_resume(training))
-            if checkpoint_seconds <= time.monotonic() - saved:
+            position.seconds += time.monotonic() - clock
+            clock = time.monotonic()
+            stop, due = agreed(fabric, interrupts.asked, checkpoint_seconds <= clock - saved)
+            if stop or due:
                 training.save()
                 saved = time.monotonic()
-        position.seconds += time.monotonic() - began
+            if stop:
+                logger.warning(_how_to_resume(training))
+                raise KeyboardInterrupt(_how_to_resume(training))
         log.epoch(finish_epoch(training))
-        over = position.epoch == training.settings["epochs"]
-        if over or checkpoint_seconds <= time.monotonic() - saved:
-            training.save()
-            saved = time.monotonic()
+    training.save()
 
 
 def _finished(training: Training) -> Fit:
@@ -244,26 +249,18 @@ def _finished(training: Training) -> Fit:
         position.history[-1]["accuracy"],
         training.data.labels,
         weights,
+        training.objective.task,
         [row["pulls"] for row in position.history],
     )
     return Fit(position.history, weights, selection, diagnosis, position.seconds)
 
 
-def _refuse_bad_settings(settings: dict[str, Any], validation: Dataset | None) -> None:
+def _refuse_bad_settings(settings: dict[str, Any]) -> None:
     for name in ("epochs", "batch_size", "accumulate"):
         if settings[name] < 1:
             raise InvalidSettingError(f"Expected `{name}` of at least 1, but got {settings[name]}.")
     if settings["clip"] is not None and not settings["clip"] > 0:
         raise InvalidSettingError(f"Expected `clip` above 0, but got {settings['clip']}.")
-    select = settings["select"]
-    if select not in SELECTIONS:
-        raise InvalidSettingError(
-            f"Expected `select` to be one of {tuple(SELECTIONS)}, but got {select!r}."
-        )
-    if select != "none" and validation is None:
-        raise InvalidSettingError(
-            f"Expected `validation` data to select by {select!r}, but got none."
-        )
 
 
 def _how_to_resume(training: Training) -> str:

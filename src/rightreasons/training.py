@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from rightreasons.checkpoint import load_checkpoint, refuse_other_model, save_ch
 from rightreasons.datasets import Dataset
 from rightreasons.errors import CheckpointMismatchError, OutputError
 from rightreasons.objectives import Loss, Objective
-from rightreasons.process import random_states, restore_random_states
+from rightreasons.process import gathered, random_state, restore_random_state
 from rightreasons.schedule import Schedule
 
 __all__ = ["Position", "Training"]
@@ -90,6 +91,7 @@ class Training:
     folder: Path | None
     settings: dict[str, Any]
     position: Position = field(default_factory=Position)
+    _before: dict[str, Any] = field(default_factory=dict)
 
     @property
     def parameters(self) -> list[Tensor]:
@@ -105,11 +107,12 @@ class Training:
         """Write the checkpoint, whole or not at all; all processes take part."""
         if self.checkpoint is None:
             return
-        states = random_states(self.fabric)
+        own = {"random": random_state(), "sums": self.position.sums}
+        processes = gathered(self.fabric, own)
         if self.fabric.is_global_zero:
             parts = {name: module.state_dict() for name, module in self._modules().items()}
-            kept = {"position": vars(self.position), "random": states, "settings": self.settings}
-            save_checkpoint(self.checkpoint, {**parts, **kept})
+            kept = {"position": vars(self.position), "processes": processes}
+            save_checkpoint(self.checkpoint, {**parts, **kept, "settings": self.settings})
 
     def restore(self, *, resume: bool) -> None:
         """Take up the run in the folder, if there is one and that is wanted."""
@@ -121,6 +124,12 @@ class Training:
                 "resume=True (--resume), or choose another folder."
             )
         saved = load_checkpoint(self.checkpoint)
+        missing = {"model", "position", "processes", "settings"} - set(saved)
+        if missing:
+            raise CheckpointMismatchError(
+                f"Expected a checkpoint of rightreasons at {self.checkpoint}, but it has no "
+                f"{', '.join(sorted(missing))}."
+            )
         refuse_other_model(saved["model"], self.model, self.checkpoint)
         other = {
             name: (saved["settings"].get(name), value)
@@ -136,7 +145,36 @@ class Training:
         for name, module in self._modules().items():
             module.load_state_dict(saved[name])
         self.position = Position(**saved["position"])
-        restore_random_states(saved["random"], self.fabric)
+        processes, rank = saved["processes"], self.fabric.global_rank
+        if len(processes) == self.fabric.world_size:
+            self.position.sums = processes[rank]["sums"]
+        else:
+            self.position.sums = _added([one["sums"] for one in processes], counts=rank == 0)
+        restore_random_state(processes[rank % len(processes)]["random"])
+
+    def remember(self) -> None:
+        """Note what a pass moves before the weights do, to take it back if the pass goes wrong."""
+        self._before = {
+            "buffers": [buffer.clone() for buffer in self.model.buffers()],
+            "objective": copy.deepcopy(self.objective.state_dict()),
+            "random": random_state(),
+            "sums": dict(self.position.sums),
+        }
+
+    def recall(self) -> None:
+        """Undo the passes since the last update."""
+        with torch.no_grad():
+            for buffer, before in zip(self.model.buffers(), self._before["buffers"], strict=True):
+                buffer.copy_(before)
+        self.objective.load_state_dict(self._before["objective"])
+        self.position.sums = self._before["sums"]
+        restore_random_state(self._before["random"])
+
+    def share_buffers(self) -> None:
+        """Give every process the first one's statistics, which DDP does only before a pass."""
+        if self.fabric.world_size > 1:
+            for buffer in self.model.buffers():
+                distributed.broadcast(buffer, 0)
 
     def _modules(self) -> dict[str, Any]:
         return {
@@ -145,3 +183,9 @@ class Training:
             "scheduler": self.scheduler,
             "objective": self.objective,
         }
+
+
+def _added(sums: list[dict[str, float]], *, counts: bool) -> dict[str, float]:
+    """The sums of several processes in one, and nothing in the others."""
+    names = sums[0]
+    return {name: sum(one[name] for one in sums) if counts else 0.0 for name in names}

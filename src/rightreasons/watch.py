@@ -7,6 +7,7 @@ import torch
 from rightreasons.diagnosis import pulls
 from rightreasons.errors import NonFiniteLossError
 from rightreasons.objectives import Loss
+from rightreasons.process import agreed, gathered
 from rightreasons.training import Training
 from rightreasons.types import Batch
 
@@ -15,10 +16,14 @@ __all__ = ["gradient_norm", "refuse_non_finite_loss"]
 
 def refuse_non_finite_loss(training: Training, loss: Loss) -> None:
     """Raise if a part of the loss is NaN or infinite, after saving the last good state."""
-    if bool(torch.isfinite(loss.total)):
+    (stop,) = agreed(training.fabric, not bool(torch.isfinite(loss.total)))
+    if not stop:
         return
     bad = [name for name, part in loss.parts.items() if not bool(torch.isfinite(part))]
-    raise _stop(training, f"the term {_listed(bad or list(loss.parts))}")
+    bad = sorted({name for names in gathered(training.fabric, bad) for name in names})
+    training.recall()
+    training.save()
+    raise _error(training, f"the term {_listed(bad or list(loss.parts))}")
 
 
 def gradient_norm(training: Training, batch: Batch) -> float:
@@ -32,14 +37,14 @@ def gradient_norm(training: Training, batch: Batch) -> float:
     norm = float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0
     if norm < float("inf") or str(training.settings["precision"]).startswith("16"):
         return norm
+    training.recall()
     training.save()
     again = pulls(training.objective(training.model, batch))
     bad = [name for name, pull in again.items() if not pull < float("inf")]
-    raise _stop(training, f"the gradient of {_listed(bad or list(again))}")
+    raise _error(training, f"the gradient of {_listed(bad or list(again))}")
 
 
-def _stop(training: Training, what: str) -> NonFiniteLossError:
-    training.save()
+def _error(training: Training, what: str) -> NonFiniteLossError:
     position = training.position
     where = f"epoch {position.epoch + 1}, update {position.update + 1}"
     path = training.checkpoint

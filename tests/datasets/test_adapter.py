@@ -1,3 +1,5 @@
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -132,3 +134,26 @@ def test_items_that_cannot_be_stacked():
 def test_bad_workers():
     with pytest.raises(InvalidSettingError, match="Expected `workers` to be a whole number from 0"):
         as_dataset(tuples(), workers=-1)
+
+
+class Drawing(torch.utils.data.Dataset):
+    """Items that draw from everything there is to draw from."""
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, row):
+        return torch.tensor([torch.rand(1).item(), np.random.rand(), random.random()]), 0
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_items_draw_depends_on_seed_epoch_and_sample_alone(workers):
+    def first(seed, epoch, rows):
+        data = as_dataset(Drawing(), workers=workers, seed=seed).at_epoch(epoch)
+        return next(iter(data.batches([torch.tensor(rows)]))).x
+
+    expected = as_dataset(Drawing(), seed=3).at_epoch(2).take(torch.tensor([4, 5])).x
+    assert torch.equal(first(3, 2, [4, 5]), expected)
+    assert torch.equal(first(3, 2, [5])[0], expected[1])
+    assert not torch.isclose(first(3, 1, [4, 5]), expected).any()
+    assert not torch.isclose(first(4, 2, [4, 5]), expected).any()

@@ -107,7 +107,7 @@ def test_intervals_depend_on_the_seed_alone():
 
 def test_refuses_samples_without_groups():
     batch = rr.Batch(x=torch.eye(2), y=torch.tensor([0, 1]))
-    with pytest.raises(InvalidBatchError, match="Expected samples with a `group` for GroupAccu"):
+    with pytest.raises(InvalidBatchError, match="Expected data with groups for GroupAccu"):
         rr.evaluate(nn.Identity(), batch, [GroupAccuracy()])
 
 

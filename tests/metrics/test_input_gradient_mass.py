@@ -114,5 +114,5 @@ def test_where_nothing_is_masked_there_is_nothing_to_measure():
 
 
 def test_refuses_data_without_masks():
-    with pytest.raises(InvalidBatchError, match="Expected a batch with a `mask`"):
+    with pytest.raises(InvalidBatchError, match="Expected data with masks for InputGradientMass"):
         measured(linear([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), rr.Batch(x=X, y=Y))

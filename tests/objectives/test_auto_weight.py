@@ -74,3 +74,18 @@ def test_needs_something_to_measure_against(tiny_net, tiny_batch):
 
 def test_unseen_is_zero():
     assert AutoWeight().value == 0.0
+
+
+def test_the_order_of_terms_does_not_matter(tiny_net, tiny_batch):
+    tiny_net.eval()
+    decay = 1e-4 * rr.objectives.WeightDecay()
+    first = (CrossEntropy() + "auto" * R3() + decay)(tiny_net, tiny_batch).weights["r3"]
+    last = (decay + "auto" * R3() + CrossEntropy())(tiny_net, tiny_batch).weights["r3"]
+    assert first == pytest.approx(last)
+
+
+def test_a_factor_is_kept_inside_and_outside(tiny_net, tiny_batch):
+    tiny_net.eval()
+    inside = CrossEntropy() + "auto" * (2.0 * R3())
+    outside = CrossEntropy() + 2.0 * ("auto" * R3())
+    assert inside(tiny_net, tiny_batch).weights == outside(tiny_net, tiny_batch).weights

@@ -28,8 +28,16 @@ def test_label_smoothing_mixes_in_the_mean_over_classes(tiny_net, tiny_batch):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"label_smoothing": 1.0}, r"Expected `label_smoothing` in \[0, 1\), but got 1.0"),
-        ({"class_weights": [1.0, -1.0]}, "Expected `class_weights` of at least 0, but got -1"),
+        (
+            {"label_smoothing": 1.0},
+            "Expected `label_smoothing` to be a number from 0 to below 1, but got 1.0",
+        ),
+        ({"class_weights": [1.0, float("nan")]}, "finite numbers of at least 0"),
+        ({"class_weights": ["a", "b"]}, "Expected `class_weights` to be a list of numbers"),
+        (
+            {"class_weights": [1.0, -1.0]},
+            "`class_weights` to be finite numbers of at least 0",
+        ),
     ],
 )
 def test_bad_settings(settings, words):

@@ -75,10 +75,27 @@ def test_unknown_groups_are_an_error(tiny_net, tiny_batch, group, words):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"step_size": -1.0}, "Expected `step_size` of at least 0"),
+        ({"step_size": -1.0}, "Expected `step_size` to be a finite number of at least 0"),
+        ({"step_size": "fast"}, "Expected `step_size` to be a finite number of at least 0"),
+        ({"num_groups": -1}, "Expected `num_groups` to be a whole number from 1"),
+        ({"num_groups": 2, "group_counts": (1, 2, 3)}, "`group_counts` for 2 groups, but got 3"),
         ({"adjustment": 1.0}, "Expected `group_counts` beside an `adjustment`"),
     ],
 )
 def test_bad_settings(settings, words):
     with pytest.raises(rr.errors.InvalidSettingError, match=words):
         GroupDRO(**settings)
+
+
+def test_counts_tell_the_number_of_groups(tiny_net, tiny_batch):
+    objective = rr.recipes.group_dro(adjustment=1.0, group_counts=[5, 5, 5, 5])
+    objective(tiny_net, tiny_batch)
+    assert len(objective.terms["group_dro"].log_weights) == 4
+
+
+def test_a_new_group_in_evaluation_leaves_no_trace(tiny_net, tiny_batch):
+    objective = rr.recipes.group_dro()
+    objective(tiny_net, tiny_batch)
+    objective.eval()
+    objective(tiny_net, tiny_batch.replace(group=tiny_batch.group + 5))
+    assert len(objective.terms["group_dro"].log_weights) == 3

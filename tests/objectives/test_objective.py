@@ -98,3 +98,18 @@ def test_bad_ceiling():
 def test_adding_something_else_is_a_type_error():
     with pytest.raises(TypeError):
         CrossEntropy() + 3
+
+
+def test_sum_works():
+    assert sum([CrossEntropy(), R3()]).weights == {"cross_entropy": 1.0, "r3": 1.0}
+
+
+def test_an_empty_batch_is_refused(tiny_net, tiny_batch):
+    with pytest.raises(rr.errors.InvalidBatchError, match="at least one sample, but got none"):
+        rr.recipes.erm()(tiny_net, tiny_batch[:0])
+
+
+def test_the_task_is_the_term_that_says_so():
+    assert (1e-4 * R3() + CrossEntropy()).task == "cross_entropy"
+    assert R3().as_objective().task == "r3"
+    assert (R3() + rr.objectives.GroupDRO()).task == "group_dro"

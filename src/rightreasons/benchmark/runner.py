@@ -18,7 +18,7 @@ from rightreasons.benchmark.cell import Cell, address, config_key
 from rightreasons.benchmark.data_shelf import DataShelf
 from rightreasons.benchmark.plan import Find, plan
 from rightreasons.benchmark.store import Row, Store
-from rightreasons.benchmark.suite import Suite
+from rightreasons.benchmark.suite import MACHINE_FIELDS, Suite
 from rightreasons.datasets import Splits
 from rightreasons.errors import InvalidSettingError, NonFiniteLossError
 from rightreasons.run import Config, train_run
@@ -143,7 +143,7 @@ class _Sweep:
             failure = str(error)
         row = Row(
             address=place,
-            config=asdict(config),
+            config={n: v for n, v in asdict(config).items() if n not in MACHINE_FIELDS},
             data_sha256=self.shelf.digest(config),
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
             results=results,

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils import data as torch_data
 
 from rightreasons.datasets.dataset import Card, Dataset, InMemory, Splits
+from rightreasons.datasets.random_stream import drawn_from
 from rightreasons.datasets.read_ahead import read_ahead
 from rightreasons.errors import InvalidBatchError
 from rightreasons.setting import checked_number
@@ -26,7 +27,7 @@ ACCEPTED = (
 KEYS = {"x": ("x", "input"), "y": ("y", "label"), "mask": ("mask",), "group": ("group",)}
 
 
-def as_dataset(data: object, *, workers: int = 0) -> Dataset:
+def as_dataset(data: object, *, workers: int = 0, seed: int = 0) -> Dataset:
     """Make a data set of what people have.
 
     - A `Dataset` is passed through.
@@ -40,6 +41,8 @@ def as_dataset(data: object, *, workers: int = 0) -> Dataset:
     Args:
         data: One of these.
         workers: How many processes prepare the batches of a torch data set ahead of time.
+        seed: Of whatever the items of a torch data set draw from torch, NumPy or `random`; a draw
+            depends on the seed, the epoch and the sample, not on workers or batches.
 
     Raises:
         InvalidBatchError: It is something else; the message says what to pass.
@@ -72,16 +75,20 @@ def as_dataset(data: object, *, workers: int = 0) -> Dataset:
             f"Expected {ACCEPTED}, with a length of at least 1, but got {type(data).__name__} "
             f"{'of length 0' if hasattr(data, '__len__') else 'without one'}."
         )
-    return _MapStyle(data, workers=workers)
+    return _MapStyle(data, workers=workers, seed=seed)
 
 
 class _MapStyle(Dataset):
     """A map-style torch data set, its items collated on demand."""
 
-    def __init__(self, items: torch_data.Dataset[Any], *, workers: int) -> None:
+    def __init__(
+        self, items: torch_data.Dataset[Any], *, workers: int, seed: int, epoch: int = 0
+    ) -> None:
         self.items = items
         self.workers = workers
-        first = _parts(items[0], 0)
+        self.seed = seed
+        self.epoch = epoch
+        first = self._item(0)
         self._has_masks = "mask" in first
         self._has_groups = "group" in first
 
@@ -89,7 +96,7 @@ class _MapStyle(Dataset):
         return len(self.items)  # type: ignore[arg-type]
 
     def take(self, rows: Tensor) -> Batch:
-        samples = [_parts(self.items[row], row) for row in rows.tolist()]
+        samples = [self._item(row) for row in rows.tolist()]
         x = _stacked([sample["x"] for sample in samples], "x")
         y = _stacked([sample["y"] for sample in samples], "y")
         mask = annotated = group = None
@@ -102,12 +109,19 @@ class _MapStyle(Dataset):
             group = torch.tensor([_group(sample) for sample in samples])
         return Batch(x=x, y=y, mask=mask, annotated=annotated, group=group, index=rows)
 
+    def at_epoch(self, epoch: int) -> Dataset:
+        return _MapStyle(self.items, workers=self.workers, seed=self.seed, epoch=epoch)
+
+    def _item(self, row: int) -> dict[str, Any]:
+        with drawn_from(self.seed, self.epoch, row):
+            return _parts(self.items[row], row)
+
     def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
         return read_ahead(self.take, rows, workers=self.workers)
 
     @cached_property
     def _columns(self) -> tuple[Tensor, Tensor]:
-        samples = (_parts(self.items[row], row) for row in range(len(self)))
+        samples = (self._item(row) for row in range(len(self)))
         pairs = [(int(_tensor(sample["y"], "y")), _group(sample)) for sample in samples]
         labels, groups = torch.tensor(pairs).unbind(dim=1)
         return labels.contiguous(), groups.contiguous()
@@ -120,7 +134,7 @@ class _MapStyle(Dataset):
         return Card(
             classes=tuple(str(label) for label in range(int(self.labels.max()) + 1)),
             groups=tuple(str(group) for group in range(num_groups)),
-            shape=tuple(_tensor(_parts(self.items[0], 0)["x"], "x").shape),
+            shape=tuple(_tensor(self._item(0)["x"], "x").shape),
         )
 
     @property

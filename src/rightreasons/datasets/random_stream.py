@@ -1,12 +1,16 @@
 """Random numbers that depend on a seed and on what they are for, and on nothing else."""
 
 import hashlib
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
+import torch
 
 from rightreasons.setting import checked_number
 
-__all__ = ["random_stream"]
+__all__ = ["drawn_from", "random_stream"]
 
 
 def random_stream(seed: int, *purpose: str | int) -> np.random.Generator:
@@ -27,3 +31,23 @@ def random_stream(seed: int, *purpose: str | int) -> np.random.Generator:
     checked_number("seed", seed, low=0)
     digest = hashlib.sha256(repr((seed, *purpose)).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "little"))
+
+
+@contextmanager
+def drawn_from(seed: int, *purpose: int) -> Iterator[None]:
+    """Let torch, NumPy and `random` draw from this seed inside, and as before afterwards."""
+    torch_state, numpy_state, python_state = (
+        torch.get_rng_state(),
+        np.random.get_state(),
+        random.getstate(),
+    )
+    number = int(np.random.SeedSequence([seed, *purpose]).generate_state(1)[0])
+    torch.default_generator.manual_seed(number)
+    np.random.seed(number)
+    random.seed(number)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(torch_state)
+        np.random.set_state(numpy_state)
+        random.setstate(python_state)

@@ -48,6 +48,10 @@ class GroupAccuracy(Metric):
 
     def prepare(self, data: Dataset) -> None:
         """Take the groups' names and training counts from the card."""
+        if data.groups is None:
+            raise InvalidBatchError(
+                "Expected data with groups for GroupAccuracy, but got none. Use Accuracy."
+            )
         self._names = data.card.groups
         self._train_counts = data.card.train_group_counts
 

@@ -2,6 +2,8 @@
 
 import torch
 
+from rightreasons.datasets.dataset import Dataset
+from rightreasons.errors import InvalidBatchError
 from rightreasons.metrics.interval import bootstrap_means, percentile_interval
 from rightreasons.metrics.metric import Metric, Rows
 from rightreasons.probe import Probe
@@ -32,6 +34,11 @@ class InputGradientMass(Metric):
     def __init__(self, *, target: Target | str = Target.LOGIT) -> None:
         super().__init__()
         self.target = Target(target)
+
+    def prepare(self, data: Dataset) -> None:
+        """Refuse data without masks."""
+        if not data.has_masks:
+            raise InvalidBatchError("Expected data with masks for InputGradientMass, but got none.")
 
     def measure(self, probe: Probe) -> Rows:
         """See `Metric.measure`."""

@@ -9,6 +9,7 @@ from torch.nn import functional
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives.objective import Term
 from rightreasons.probe import Probe
+from rightreasons.setting import checked_share
 
 __all__ = ["CrossEntropy"]
 
@@ -25,22 +26,15 @@ class CrossEntropy(Term):
         label_smoothing: How much of the label is spread over all classes, in [0, 1).
     """
 
+    is_task = True
     class_weights: Tensor | None
 
     def __init__(
         self, *, class_weights: Sequence[float] | None = None, label_smoothing: float = 0.0
     ) -> None:
         super().__init__()
-        if not 0 <= label_smoothing < 1:
-            raise InvalidSettingError(
-                f"Expected `label_smoothing` in [0, 1), but got {label_smoothing}."
-            )
-        weights = None if class_weights is None else torch.as_tensor(class_weights)
-        if weights is not None and bool((weights < 0).any()):
-            raise InvalidSettingError(
-                f"Expected `class_weights` of at least 0, but got {weights.min():g}."
-            )
-        self.label_smoothing = label_smoothing
+        self.label_smoothing = checked_share("label_smoothing", label_smoothing)
+        weights = None if class_weights is None else _checked_weights(class_weights)
         self.register_buffer("class_weights", weights)
 
     def forward(self, probe: Probe) -> Tensor:
@@ -58,3 +52,18 @@ class CrossEntropy(Term):
             label_smoothing=self.label_smoothing,
             reduction="none",
         )
+
+
+def _checked_weights(class_weights: Sequence[float]) -> Tensor:
+    try:
+        weights = torch.as_tensor(class_weights, dtype=torch.get_default_dtype())
+    except (TypeError, ValueError) as error:
+        raise InvalidSettingError(
+            f"Expected `class_weights` to be a list of numbers, but got {class_weights!r}."
+        ) from error
+    if weights.ndim != 1 or not bool((weights >= 0).all()) or not bool(weights.isfinite().all()):
+        raise InvalidSettingError(
+            "Expected `class_weights` to be finite numbers of at least 0, but got "
+            f"{class_weights!r}."
+        )
+    return weights

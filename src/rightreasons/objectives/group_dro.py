@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, distributed
 from torch.nn import functional
@@ -9,6 +11,7 @@ from torch.nn import functional
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.objectives.objective import Term
 from rightreasons.probe import Probe
+from rightreasons.setting import checked_number
 
 __all__ = ["GroupDRO"]
 
@@ -36,6 +39,7 @@ class GroupDRO(Term):
         sagawa2020distributionally
     """
 
+    is_task = True
     log_weights: Tensor
 
     def __init__(
@@ -47,33 +51,41 @@ class GroupDRO(Term):
         group_counts: tuple[int, ...] | None = None,
     ) -> None:
         super().__init__()
-        if step_size < 0:
-            raise InvalidSettingError(f"Expected `step_size` of at least 0, but got {step_size}.")
+        if not isinstance(step_size, int | float) or not 0 <= step_size < math.inf:
+            raise InvalidSettingError(
+                f"Expected `step_size` to be a finite number of at least 0, but got {step_size!r}."
+            )
+        if num_groups is not None:
+            checked_number("num_groups", num_groups)
+        if group_counts is not None and num_groups not in (None, len(group_counts)):
+            raise InvalidSettingError(
+                f"Expected `group_counts` for {num_groups} groups, but got {len(group_counts)}."
+            )
         if adjustment and group_counts is None:
             raise InvalidSettingError(
                 "Expected `group_counts` beside an `adjustment`, but got none. "
                 "Use data.card.train_group_counts."
             )
-        self.num_groups = num_groups
+        self.num_groups = num_groups if group_counts is None else len(group_counts)
         self.step_size = step_size
         self.adjustment = adjustment
         self.group_counts = group_counts
-        self.register_buffer("log_weights", torch.zeros(num_groups or 0, dtype=torch.float64))
+        self.register_buffer("log_weights", torch.zeros(self.num_groups or 0, dtype=torch.float64))
 
     def forward(self, probe: Probe) -> Tensor:
         """See `Term.forward`."""
         group = self._checked_groups(probe)
         losses = functional.cross_entropy(probe.logits, probe.batch.y, reduction="none")
-        self._grow(int(group.max()) + 1)
-        sums, counts = self._totals(group, losses.detach())
-        present = counts > 0
+        known = self._known(int(group.max()) + 1)
+        sums, counts = self._totals(group, losses.detach(), known)
         if self.training and torch.is_grad_enabled():
             means = sums / counts.clamp(min=1)
             if self.adjustment and self.group_counts is not None:
                 sizes = torch.as_tensor(self.group_counts).to(means)
                 means = means + self.adjustment / sizes.clamp(min=1).sqrt()
-            self.log_weights += torch.where(present, self.step_size * means, 0.0)
-        weights = self.log_weights.softmax(dim=0) / counts.clamp(min=1) * counts.sum()
+            known = known + torch.where(counts > 0, self.step_size * means, 0.0)
+            self.log_weights = known
+        weights = known.softmax(dim=0) / counts.clamp(min=1) * counts.sum()
         return losses * weights.to(losses)[group]
 
     def _checked_groups(self, probe: Probe) -> Tensor:
@@ -92,17 +104,17 @@ class GroupDRO(Term):
             )
         return group
 
-    def _grow(self, size: int) -> None:
+    def _known(self, size: int) -> Tensor:
+        """The weights of at least ``size`` groups; a group not seen yet has that of the start."""
         if _distributed():
             largest = torch.tensor(size, device=self.log_weights.device)
             distributed.all_reduce(largest, op=distributed.ReduceOp.MAX)
             size = int(largest)
-        if size > len(self.log_weights):
-            new = self.log_weights.new_zeros(size - len(self.log_weights))
-            self.log_weights = torch.cat([self.log_weights, new])
+        new = max(size - len(self.log_weights), 0)
+        return torch.cat([self.log_weights, self.log_weights.new_zeros(new)])
 
-    def _totals(self, group: Tensor, losses: Tensor) -> tuple[Tensor, Tensor]:
-        zeros = torch.zeros_like(self.log_weights)
+    def _totals(self, group: Tensor, losses: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
+        zeros = torch.zeros_like(known)
         sums = zeros.index_add(0, group, losses.double())
         counts = zeros.index_add(0, group, torch.ones_like(losses, dtype=torch.float64))
         if _distributed():

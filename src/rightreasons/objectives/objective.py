@@ -4,47 +4,21 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from rightreasons.errors import InvalidSettingError
+from rightreasons.double_backward import refuse_wrappers
+from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.objectives.auto_weight import AutoWeight
+from rightreasons.objectives.loss import Loss, stopping_at
 from rightreasons.probe import Probe, depends_on_mode
 from rightreasons.types import Batch
 
-__all__ = ["Loss", "Objective", "Term", "Weight"]
+__all__ = ["Objective", "Term", "Weight"]
 
 Weight = float | Literal["auto"]
-
-
-@dataclass(frozen=True)
-class Loss:
-    """What an objective gives for a batch.
-
-    Args:
-        total: The weighted sum, to differentiate; a scalar.
-        parts: Each term's mean over the samples, unweighted, with its graph.
-        weights: What each part was multiplied with.
-        logits: The model's, detached ``(N, K)``.
-        parameters: What the objective was evaluated for: the model's trainable parameters.
-    """
-
-    total: Tensor
-    parts: dict[str, Tensor]
-    weights: dict[str, float]
-    logits: Tensor
-    parameters: tuple[Tensor, ...] = field(repr=False)
-
-    def backward(self) -> None:
-        """Add the gradient of ``total`` to the parameters' ``.grad``.
-
-        The same as ``total.backward()``, but it stops at the parameters: a penalty on the input
-        gradient then does not pay for the gradient of the input itself, which nobody reads.
-        """
-        self.total.backward(inputs=list(self.parameters))  # type: ignore[no-untyped-call]
 
 
 class _Summand(nn.Module, ABC):
@@ -57,6 +31,9 @@ class _Summand(nn.Module, ABC):
         if not isinstance(other, _Summand):
             return NotImplemented
         return _sum(self.as_objective(), other.as_objective())
+
+    def __radd__(self, other: object) -> Objective:
+        return self.as_objective() if other == 0 else NotImplemented  # so that sum() works
 
     def __mul__(self, weight: Weight) -> Objective:
         return _scaled(self.as_objective(), weight)
@@ -76,6 +53,8 @@ class Term(_Summand):
     """Names of layers whose activations it reads."""
     needs_gradient: bool = False
     """Whether it reads input gradients."""
+    is_task: bool = False
+    """Whether it is what the model is for, against which penalties are weighed."""
 
     @abstractmethod
     def forward(self, probe: Probe) -> Tensor:
@@ -144,6 +123,8 @@ class Objective(_Summand):
 
     def forward(self, model: nn.Module, batch: Batch) -> Loss:
         """Evaluate every term on one shared pass of ``model`` over ``batch``."""
+        if not len(batch):
+            raise InvalidBatchError("Expected a batch with at least one sample, but got none.")
         terms: dict[str, Term] = dict(self.terms.items())  # type: ignore[arg-type]
         needs_gradient = any(term.needs_gradient for term in terms.values())
         apart = needs_gradient and self.frozen_statistics and depends_on_mode(model)
@@ -152,6 +133,8 @@ class Objective(_Summand):
             "layers": [layer for term in terms.values() for layer in term.layers],
             "max_rows": self.max_rows,
         }
+        if needs_gradient:
+            refuse_wrappers(model)
         if apart:  # first, since the task's pass moves the statistics
             guided = Probe.at_test_time(model, batch, needs_gradient=True, **settings)
             probe = Probe(model, batch, **settings)
@@ -170,7 +153,11 @@ class Objective(_Summand):
         self._warm_up(parts, parameters, len(batch))
         weights = self.weights
         total = torch.stack([weights[name] * part for name, part in parts.items()]).sum()
-        return Loss(total, parts, weights, probe.logits.detach(), parameters)
+        prunes = needs_gradient and not batch.x.requires_grad
+        own = [weight for weight in self.parameters() if weight.requires_grad]
+        stops: list[Tensor] | None = [*parameters, *own] if prunes else None
+        logits = probe.logits.detach()
+        return Loss(stopping_at(total, stops), parts, weights, logits, parameters, stops)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -179,6 +166,12 @@ class Objective(_Summand):
             name: weight.value if isinstance(weight, AutoWeight) else weight
             for name, weight in self._weights.items()
         }
+
+    @property
+    def task(self) -> str:
+        """The name of the task's term: the first that says so, or else the first."""
+        tasks = [name for name, term in self.terms.items() if term.is_task]
+        return tasks[0] if tasks else next(iter(self.terms))
 
     @property
     def weights_asked_for(self) -> dict[str, Weight]:
@@ -216,9 +209,9 @@ class Objective(_Summand):
                 "Expected a term with a fixed weight to measure the automatic ones against, but "
                 f"all of {', '.join(parts)} are automatic. Add CrossEntropy()."
             )
-        task, task_weight = next(iter(fixed.items()))
+        task = self.task if self.task in fixed else next(iter(fixed))
         for name, weight in waiting.items():
-            weight.observe(task_weight * parts[task], parts[name], parameters, num_samples)
+            weight.observe(fixed[task] * parts[task], parts[name], parameters, num_samples)
 
     def _summands(self) -> list[tuple[str, Term, Weight | AutoWeight]]:
         return [(name, self.terms[name], self._weights[name]) for name in self.terms]  # type: ignore[misc]
@@ -236,7 +229,7 @@ def _sum(left: Objective, right: Objective) -> Objective:
 def _scaled(objective: Objective, weight: Weight) -> Objective:
     def scaled(old: Weight | AutoWeight) -> Weight | AutoWeight:
         if weight == "auto":
-            return "auto"
+            return old if isinstance(old, AutoWeight) else AutoWeight(ratio=_checked_weight(old))
         if isinstance(old, AutoWeight):
             return AutoWeight(ratio=old.ratio * _checked_weight(weight), steps=old.steps)
         return float(old) * _checked_weight(weight)
