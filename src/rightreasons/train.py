@@ -130,10 +130,13 @@ def fit(
         "lr": lr,
         "seed": seed,
         "clip": clip,
+        "accumulate": accumulate,
+        "select": select,
+        "precision": precision,
+        "samples": len(data),
+        "weights": objective.weights_asked_for,
+        "frozen_statistics": objective.frozen_statistics,
     }
-    settings |= {"accumulate": accumulate, "select": select, "precision": precision}
-    settings |= {"samples": len(data), "weights": objective.weights_asked_for}
-    settings |= {"frozen_statistics": objective.frozen_statistics}
     _refuse_bad_settings(settings)
     prepared_selection(select, validation)
     if tensorboard and out is None:

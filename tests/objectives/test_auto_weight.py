@@ -28,8 +28,9 @@ def test_is_the_ratio_of_gradient_norms(tiny_net, tiny_batch):
     assert doubled(tiny_net, tiny_batch).weights["r3"] == pytest.approx(2 * task / penalty)
 
 
-def test_is_a_geometric_mean_that_settles(tiny_net, tiny_batch):
+def test_is_a_geometric_mean_that_settles_and_is_logged(tiny_net, tiny_batch, caplog):
     tiny_net.eval()
+    caplog.set_level("INFO", logger="rightreasons")
     objective = CrossEntropy() + "auto" * R3()
     ratios = []
     for step in range(25):
@@ -42,6 +43,7 @@ def test_is_a_geometric_mean_that_settles(tiny_net, tiny_batch):
         weight = objective(tiny_net, tiny_batch).weights["r3"]
         assert weight == pytest.approx(math.exp(sum(ratios) / len(ratios)))
     assert objective.auto_weights["r3"].settled
+    assert caplog.messages == [f"An automatic weight is set to {weight:.4g}."]
 
 
 def test_a_batch_without_masks_does_not_count(tiny_net, tiny_batch):

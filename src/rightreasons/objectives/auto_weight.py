@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 from rightreasons.objectives.gradient_norm import gradient_norm
 
 __all__ = ["AutoWeight"]
+
+logger = logging.getLogger("rightreasons")
 
 
 class AutoWeight(nn.Module):
@@ -58,3 +61,5 @@ class AutoWeight(nn.Module):
         if 0 < pull < math.inf and 0 < push < math.inf:
             self.log_sum += math.log(pull) - math.log(push)
             self.count += 1
+            if self.settled:
+                logger.info("An automatic weight is set to %.4g.", self.value)
