@@ -68,13 +68,20 @@ def test_imports_climb_the_ladder(path):
 def test_exports_are_explicit_sorted_and_there(path):
     name = ".".join(("rightreasons", *path.relative_to(SOURCE).with_suffix("").parts))
     module = importlib.import_module(name.removesuffix(".__init__"))
-    exported = module.__all__
-    constants = sorted(n for n in exported if n.isupper())
-    classes = sorted(n for n in exported if n[0].isupper() and not n.isupper())
-    functions = sorted(n for n in exported if not n[0].isupper())
-    assert sorted(exported) == sorted(constants + classes + functions)
+    exported = list(module.__all__)
+    constants_first = sorted(exported, key=lambda n: (not n.isupper(), not n[0].isupper(), n))
+    assert exported in (constants_first, sorted(exported))
     assert len(exported) == len(set(exported))
     assert all(hasattr(module, name) for name in exported)
+
+
+def test_folders_export_what_their_index_imports():
+    for path in FILES:
+        if path.name == "__init__.py":
+            imports = [n for n in ast.parse(path.read_text()).body if isinstance(n, ast.ImportFrom)]
+            imported = {alias.asname or alias.name for node in imports for alias in node.names}
+            name = ".".join(("rightreasons", *path.relative_to(SOURCE).parent.parts))
+            assert set(importlib.import_module(name).__all__) <= imported, name
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))

@@ -336,17 +336,26 @@ def test_a_fit_begins_with_what_was_asked_for():
 
 def test_numbers_of_numpy_make_a_checkpoint_that_loads(tmp_path):
     settings = {"epochs": np.int64(2), "batch_size": np.int64(16), "seed": np.int64(1)}
-    rr.fit(net(), rr.recipes.erm(), separable(), lr=np.float64(1e-3), out=tmp_path, **settings)
-    rr.fit(net(), rr.recipes.erm(), separable(), lr=1e-3, out=tmp_path, resume=True, **settings)
+    first = rr.fit(
+        net(), rr.recipes.erm(), separable(), lr=np.float64(1e-3), out=tmp_path, **settings
+    )
+    again = rr.fit(
+        net(), rr.recipes.erm(), separable(), lr=1e-3, out=tmp_path, resume=True, **settings
+    )
+    assert again.history == first.history
 
 
 def test_a_term_is_an_objective():
-    rr.fit(net(), CrossEntropy(), separable(), epochs=1)
+    by_term, by_recipe = net(), net()
+    rr.fit(by_term, CrossEntropy(), separable(), epochs=1)
+    rr.fit(by_recipe, rr.recipes.erm(), separable(), epochs=1)
+    assert torch.equal(weights(by_term), weights(by_recipe))
 
 
 def test_one_sample_left_over_is_no_batch_of_its_own():
     model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
     rr.fit(model, rr.recipes.erm(), separable(17), epochs=1, batch_size=8)
+    assert model[1].num_batches_tracked == 2
 
 
 def test_layers_put_in_test_mode_stay_in_it():
@@ -359,7 +368,11 @@ def test_layers_put_in_test_mode_stay_in_it():
 def test_a_compiled_model_can_do_without_second_derivatives():
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
     model._compiled_call_impl = model._call_impl  # what Module.compile sets
+    before = weights(model)
     rr.fit(model, rr.recipes.erm(), separable(), epochs=1)
+    assert not torch.equal(weights(model), before)
+    with pytest.raises(rr.errors.DoubleBackwardError, match="compiled by torch.compile"):
+        rr.fit(model, rr.recipes.r3(), separable(), epochs=1)
 
 
 @pytest.mark.parametrize(
