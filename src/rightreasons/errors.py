@@ -13,7 +13,9 @@
     ├─ NonFiniteLossError        a loss or gradient that became NaN or infinite  (ArithmeticError)
     ├─ CheckpointMismatchError   a checkpoint of another model or another run    (ValueError)
     ├─ OutputError               a folder that cannot be written                 (OSError)
-    └─ RunNotFoundError          a folder that holds no finished run             (FileNotFoundError)
+    ├─ RunNotFoundError          a folder that holds no finished run             (FileNotFoundError)
+    ├─ UnsupportedLayerError     a layer that nobody can bound                 (NotImplementedError)
+    └─ CertificateError          a proof that its own checks contradict          (ArithmeticError)
 
 Every message says what was expected, what came and, where there is one, the remedy. The second
 parent, in brackets, lets callers who do not know this tree catch what they would expect.
@@ -23,6 +25,7 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "CertificateError",
     "CheckpointMismatchError",
     "DatasetCorruptError",
     "DatasetNotFoundError",
@@ -35,6 +38,7 @@ __all__ = [
     "RightReasonsError",
     "RunNotFoundError",
     "UnknownNameError",
+    "UnsupportedLayerError",
 ]
 
 
@@ -76,6 +80,14 @@ class OutputError(RightReasonsError, OSError):
 
 class RunNotFoundError(RightReasonsError, FileNotFoundError):
     """A folder does not hold a finished run."""
+
+
+class CertificateError(RightReasonsError, ArithmeticError):
+    """A proof and what was seen of the model contradict each other; nothing is certified."""
+
+
+class UnsupportedLayerError(RightReasonsError, NotImplementedError):
+    """A model holds layers that have no rule for bounds, or cannot be traced."""
 
 
 class MissingExtraError(RightReasonsError, ImportError):

@@ -1,0 +1,162 @@
+"""Bounds of convolutions and transposed convolutions, in one to three dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from torch import Tensor, nn
+from torch.nn import functional, grad
+
+from rightreasons.bounds.linear_map import LinearMap, Shapes, linear_map
+from rightreasons.bounds.rule import refusal
+
+__all__ = ["Convolution", "TransposedConvolution"]
+
+_CONVOLUTIONS: dict[int, Callable[..., Tensor]] = {
+    1: functional.conv1d,
+    2: functional.conv2d,
+    3: functional.conv3d,
+}
+_INPUT_GRADIENTS: dict[int, Callable[..., Tensor]] = {
+    1: grad.conv1d_input,
+    2: grad.conv2d_input,
+    3: grad.conv3d_input,
+}
+_TRANSPOSED: dict[int, Callable[..., Tensor]] = {
+    1: functional.conv_transpose1d,
+    2: functional.conv_transpose2d,
+    3: functional.conv_transpose3d,
+}
+
+
+class Convolution(LinearMap):
+    """The affine view of `nn.Conv1d`, `nn.Conv2d` and `nn.Conv3d` with zero padding."""
+
+    def __init__(self, layer: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> None:
+        self.weight: Tensor = layer.weight
+        self.bias: Tensor | None = layer.bias
+        self.dimensions = len(layer.kernel_size)
+        self.settings = {
+            "stride": layer.stride,
+            "dilation": layer.dilation,
+            "groups": layer.groups,
+        }
+        self.edges = _edges(layer)
+        self.groups = layer.groups
+
+    def apply(self, *inputs: Tensor, absolute: bool = False, bias: bool = False) -> Tensor:
+        """See `LinearMap.apply`."""
+        weight = self.weight.abs() if absolute else self.weight
+        x, padding = inputs[0], self._symmetric()
+        if padding is None:
+            x = functional.pad(x, self._padding())
+        convolve = _CONVOLUTIONS[self.dimensions]
+        offset = self.bias if bias else None
+        return convolve(x, weight, offset, padding=padding or 0, **self.settings)
+
+    def transposed(
+        self, gradient: Tensor, shapes: Shapes, *, absolute: bool = False
+    ) -> tuple[Tensor, ...]:
+        """See `LinearMap.transposed`."""
+        weight = self.weight.abs() if absolute else self.weight
+        padding = self._symmetric()
+        shape = list(shapes[0])
+        extra = [0] * self.dimensions if padding is not None else [sum(e) for e in self.edges]
+        padded = [shape[0], *(side + more for side, more in zip(shape[1:], extra, strict=True))]
+        size = (gradient.shape[0], *padded)
+        pull = _INPUT_GRADIENTS[self.dimensions]
+        pulled = pull(size, weight, gradient, padding=padding or 0, **self.settings)
+        if padding is None:
+            for axis, (side, (before, _)) in enumerate(zip(shape[1:], self.edges, strict=True), 2):
+                pulled = pulled.narrow(axis, before, side)
+        return (pulled,)
+
+    def num_terms(self, shapes: Shapes) -> int:
+        """See `LinearMap.num_terms`."""
+        del shapes
+        window = math.prod(self.weight.shape[2:])
+        outputs = self.weight.shape[0] // self.groups
+        return max(self.weight.shape[1], outputs) * window
+
+    def offset(self, num_axes: int) -> Tensor | None:
+        """See `LinearMap.offset`."""
+        del num_axes
+        return None if self.bias is None else self.bias.view(-1, *[1] * self.dimensions)
+
+    def _symmetric(self) -> tuple[int, ...] | None:
+        if any(before != after for before, after in self.edges):
+            return None
+        return tuple(before for before, _ in self.edges)
+
+    def _padding(self) -> list[int]:
+        return [amount for edge in reversed(self.edges) for amount in edge]
+
+
+class TransposedConvolution(LinearMap):
+    """The affine view of `nn.ConvTranspose1d` to `nn.ConvTranspose3d`."""
+
+    def __init__(self, layer: nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d) -> None:
+        self.weight: Tensor = layer.weight
+        self.bias: Tensor | None = layer.bias
+        self.dimensions = len(layer.kernel_size)
+        self.settings = {
+            "stride": layer.stride,
+            "padding": layer.padding,
+            "dilation": layer.dilation,
+            "groups": layer.groups,
+        }
+        self.output_padding = layer.output_padding
+        self.groups = layer.groups
+
+    def apply(self, *inputs: Tensor, absolute: bool = False, bias: bool = False) -> Tensor:
+        """See `LinearMap.apply`."""
+        weight = self.weight.abs() if absolute else self.weight
+        spread = _TRANSPOSED[self.dimensions]
+        offset = self.bias if bias else None
+        extra = self.output_padding
+        return spread(inputs[0], weight, offset, output_padding=extra, **self.settings)
+
+    def transposed(
+        self, gradient: Tensor, shapes: Shapes, *, absolute: bool = False
+    ) -> tuple[Tensor, ...]:
+        """See `LinearMap.transposed`."""
+        weight = self.weight.abs() if absolute else self.weight
+        pulled = _CONVOLUTIONS[self.dimensions](gradient, weight, **self.settings)
+        for axis, side in enumerate(shapes[0][1:], 2):
+            pulled = pulled.narrow(axis, 0, side)
+        return (pulled,)
+
+    def num_terms(self, shapes: Shapes) -> int:
+        """See `LinearMap.num_terms`."""
+        del shapes
+        window = math.prod(self.weight.shape[2:])
+        inputs = self.weight.shape[0] // self.groups
+        return max(self.weight.shape[1], inputs) * window
+
+    def offset(self, num_axes: int) -> Tensor | None:
+        """See `LinearMap.offset`."""
+        del num_axes
+        return None if self.bias is None else self.bias.view(-1, *[1] * self.dimensions)
+
+
+def _edges(layer: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> list[tuple[int, int]]:
+    if layer.padding == "valid":
+        return [(0, 0)] * len(layer.kernel_size)
+    if layer.padding == "same":
+        totals = [d * (k - 1) for d, k in zip(layer.dilation, layer.kernel_size, strict=True)]
+        return [(total // 2, total - total // 2) for total in totals]
+    return [(int(amount), int(amount)) for amount in layer.padding]
+
+
+def _padding_refusal(layer: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> str | None:
+    mode = layer.padding_mode
+    return None if mode == "zeros" else f"padding_mode={mode!r} is not bounded; use 'zeros'"
+
+
+for _kind in (nn.Conv1d, nn.Conv2d, nn.Conv3d):
+    linear_map.register(_kind, Convolution)
+    refusal.register(_kind, _padding_refusal)
+linear_map.register(nn.ConvTranspose1d, TransposedConvolution)
+linear_map.register(nn.ConvTranspose2d, TransposedConvolution)
+linear_map.register(nn.ConvTranspose3d, TransposedConvolution)

@@ -1,0 +1,167 @@
+"""Activation functions as curves: their values, their slopes, and where either turns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial, singledispatch
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rightreasons.errors import UnsupportedLayerError
+
+__all__ = ["Curve", "curve"]
+
+Turns = tuple[tuple[float, float], ...]
+
+
+class Curve(NamedTuple):
+    """A function of one number with everything that bounds need.
+
+    Between its turns a function is monotone, so that over an interval it is extreme at the ends or
+    at a turn inside.
+
+    Args:
+        function: Its values.
+        slope: Its derivative, at kinks what autograd gives.
+        turns: Pairs of a place and the value there: where ``function`` turns or jumps.
+        slope_turns: The same for ``slope``.
+        increasing: Whether the function never falls.
+        scale: The magnitude of what is rounded on the way; 0 for pieces of straight lines.
+    """
+
+    function: Callable[[Tensor], Tensor]
+    slope: Callable[[Tensor], Tensor]
+    turns: Turns = ()
+    slope_turns: Turns = ()
+    increasing: bool = True
+    scale: float = 1.0
+
+
+@singledispatch
+def curve(layer: object) -> Curve:
+    """The curve of an activation layer; register one for a kind of layer to have it bounded.
+
+    Example:
+        >>> curve(nn.Tanh()).slope_turns
+        ((0.0, 1.0),)
+    """
+    raise UnsupportedLayerError(
+        f"Expected an activation with a known curve, but got {type(layer).__name__}. Add it with "
+        "`@curve.register`."
+    )
+
+
+@curve.register
+def _(layer: nn.LeakyReLU) -> Curve:
+    incline = float(layer.negative_slope)
+
+    def slope(x: Tensor) -> Tensor:
+        return torch.where(x > 0, 1.0, torch.full_like(x, incline))
+
+    function = partial(functional.leaky_relu, negative_slope=incline)
+    return Curve(function, slope, ((0.0, 0.0),), (), incline >= 0, 0.0)
+
+
+@curve.register(nn.Hardtanh)
+@curve.register(nn.ReLU6)
+def _(layer: nn.Hardtanh) -> Curve:
+    low, high = float(layer.min_val), float(layer.max_val)
+
+    def slope(x: Tensor) -> Tensor:
+        return ((x > low) & (x < high)).to(x.dtype)
+
+    function = partial(functional.hardtanh, min_val=low, max_val=high)
+    return Curve(function, slope, (), (((low + high) / 2, 1.0),), True, 0.0)
+
+
+@curve.register(nn.ELU)
+def _(layer: nn.ELU) -> Curve:
+    alpha = float(layer.alpha)
+
+    def slope(x: Tensor) -> Tensor:
+        return torch.where(x > 0, 1.0, alpha * x.clamp(max=0).exp())
+
+    function = partial(functional.elu, alpha=alpha)
+    return Curve(function, slope, ((0.0, 0.0),), ((0.0, alpha),), alpha >= 0, 1 + abs(alpha))
+
+
+@curve.register
+def _(layer: nn.Softplus) -> Curve:
+    beta, threshold = float(layer.beta), float(layer.threshold)
+
+    def slope(x: Tensor) -> Tensor:
+        return torch.where(beta * x > threshold, 1.0, torch.sigmoid(beta * x))
+
+    function = partial(functional.softplus, beta=beta, threshold=threshold)
+    place = threshold / beta
+    jump = ((place, place), (place, place + math.log1p(math.exp(-threshold)) / beta))
+    return Curve(function, slope, jump, (), False, 1.0)
+
+
+@curve.register
+def _(layer: nn.Sigmoid) -> Curve:
+    del layer
+
+    def slope(x: Tensor) -> Tensor:
+        value = torch.sigmoid(x)
+        return value * (1 - value)
+
+    return Curve(torch.sigmoid, slope, (), ((0.0, 0.25),))
+
+
+@curve.register
+def _(layer: nn.Tanh) -> Curve:
+    del layer
+
+    def slope(x: Tensor) -> Tensor:
+        return 1 - torch.tanh(x).square()
+
+    return Curve(torch.tanh, slope, (), ((0.0, 1.0),))
+
+
+@curve.register
+def _(layer: nn.SiLU) -> Curve:
+    del layer
+
+    def slope(x: Tensor) -> Tensor:
+        gate = torch.sigmoid(x)
+        return gate * (1 + x * (1 - gate))
+
+    lowest = ((-1.2784645427610738, -0.2784645427610738),)
+    steepest = (
+        (-2.3993572805154677, -0.09983932012886692),
+        (2.3993572805154677, 1.099839320128867),
+    )
+    return Curve(functional.silu, slope, lowest, steepest, False)
+
+
+@curve.register
+def _(layer: nn.GELU) -> Curve:
+    if layer.approximate == "tanh":
+        lowest = ((-0.7524614220710163, -0.17004075057125405),)
+        steepest = (
+            (-1.4185040087908284, -0.12899306865877177),
+            (1.4185040087908284, 1.1289930686587718),
+        )
+        function = partial(functional.gelu, approximate="tanh")
+        return Curve(function, _gelu_tanh_slope, lowest, steepest, False)
+    lowest = ((-0.7517915246935645, -0.16997120747990366),)
+    steepest = ((-math.sqrt(2), -0.12890414518515479), (math.sqrt(2), 1.1289041451851548))
+    return Curve(functional.gelu, _gelu_slope, lowest, steepest, False)
+
+
+def _gelu_slope(x: Tensor) -> Tensor:
+    below = 0.5 * (1 + torch.erf(x * math.sqrt(0.5)))
+    density = torch.exp(-0.5 * x.square()) / math.sqrt(2 * math.pi)
+    return below + x * density
+
+
+def _gelu_tanh_slope(x: Tensor) -> Tensor:
+    rate, cubic = math.sqrt(2 / math.pi), 0.044715
+    gate = torch.tanh(rate * (x + cubic * x**3))
+    steepness = (1 - gate.square()) * rate * (1 + 3 * cubic * x.square())
+    return 0.5 * (1 + gate) + 0.5 * x * steepness

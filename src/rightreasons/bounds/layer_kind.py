@@ -1,0 +1,38 @@
+"""All layer kinds that have rules; importing this file registers them."""
+
+from __future__ import annotations
+
+from rightreasons.bounds import (
+    average_pooling,
+    batch_norm,
+    combination,
+    convolution,
+    layer_norm,
+    linear,
+    max_pooling,
+    multiply,
+    relu,
+    shape,
+)
+from rightreasons.bounds.curve import curve
+from rightreasons.bounds.linear_map import linear_map
+from rightreasons.bounds.rule import forward_bounds
+
+__all__ = ["KIND_FILES", "layer_kinds"]
+
+KIND_FILES = (
+    *(linear, convolution, batch_norm, average_pooling, shape, combination),
+    *(relu, max_pooling, layer_norm, multiply),
+)
+"""The files of the layer kinds; the first line holds affine ones."""
+
+
+def layer_kinds() -> list[str]:
+    """The names of all layers that can be bounded, those of a user's own rules too.
+
+    Example:
+        >>> {"Conv2d", "GroupNorm", "Linear", "ReLU"} <= set(layer_kinds())
+        True
+    """
+    kinds = {*forward_bounds.registry, *linear_map.registry, *curve.registry} - {object}
+    return sorted(kind.__name__ for kind in kinds)

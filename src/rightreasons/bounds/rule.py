@@ -1,0 +1,75 @@
+"""The two rules of a layer kind, chosen by the layer's type; the place to add one's own."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from rightreasons.bounds.activation import curve_backward, curve_forward
+from rightreasons.bounds.box import Box
+from rightreasons.bounds.curve import curve
+from rightreasons.bounds.linear_map import linear_map, map_backward, map_forward
+
+__all__ = ["backward_bounds", "forward_bounds", "is_curved", "refusal", "ruled_kind"]
+
+
+@singledispatch
+def forward_bounds(layer: object, *boxes: Box, outward: bool) -> Box:
+    """The box of a layer's outputs over boxes of its inputs.
+
+    Args:
+        layer: The layer; its type chooses the rule. Affine layers need none but their
+            `linear_map`, layers that work number by number none but their `curve`.
+        boxes: One for each input, ``(N, *S)``.
+        outward: Whether the box must hold what a machine computes, not only what is true of real
+            numbers.
+
+    Example:
+        >>> import torch
+        >>> box = Box(torch.tensor([[1.0]]), torch.tensor([[2.0]]))
+        >>> forward_bounds(torch.nn.ReLU(), box, outward=False).upper
+        tensor([[3.]])
+    """
+    if is_curved(type(layer)):
+        return curve_forward(curve(layer), *boxes, outward=outward)
+    return map_forward(linear_map(layer), *boxes, outward=outward)
+
+
+@singledispatch
+def backward_bounds(
+    layer: object, gradient: Box, inputs: tuple[Box, ...], output: Box, *, outward: bool
+) -> tuple[Box, ...]:
+    """The boxes of the gradients at a layer's inputs.
+
+    Args:
+        layer: As for `forward_bounds`.
+        gradient: The box of the gradient at its output.
+        inputs: The boxes of its inputs, over which the gradients are bounded.
+        output: The box of its output.
+        outward: As for `forward_bounds`.
+
+    Returns:
+        One box for each input.
+    """
+    del output
+    if is_curved(type(layer)):
+        return (curve_backward(curve(layer), gradient, inputs[0], outward=outward),)
+    return map_backward(linear_map(layer), gradient, inputs, outward=outward)
+
+
+@singledispatch
+def refusal(layer: object) -> str | None:
+    """Why a layer of a known kind cannot be bounded with its settings; None if it can."""
+    del layer
+    return None
+
+
+def ruled_kind(kind: type) -> type | None:
+    """The class whose rules a layer kind has, itself or the nearest it inherits from, if any."""
+    known = {*forward_bounds.registry, *linear_map.registry, *curve.registry} - {object}
+    return next((ancestor for ancestor in kind.__mro__ if ancestor in known), None)
+
+
+def is_curved(kind: type) -> bool:
+    """Whether a layer kind is bounded by its curve."""
+    ruled = ruled_kind(kind)
+    return ruled in curve.registry and ruled not in forward_bounds.registry

@@ -1,0 +1,82 @@
+import pytest
+import torch
+from torch import nn
+
+from rightreasons.bounds import Box, backward_bounds, curve, forward_bounds
+from rightreasons.bounds.activation import curve_backward, curve_forward, slope_ends
+
+LAYERS = [
+    nn.LeakyReLU(0.2), nn.LeakyReLU(-0.5), nn.Hardtanh(), nn.ELU(2.0), nn.Softplus(2.0, 3.0),
+    nn.Sigmoid(), nn.Tanh(), nn.SiLU(), nn.GELU(), nn.GELU("tanh"), nn.ReLU6(),
+]  # fmt: skip
+
+
+def wide_box():
+    return Box(4 * torch.randn(1, 400).double(), 3 * torch.rand(1, 400).double())
+
+
+def scanned(function, box, num_points=2001):
+    """The smallest and largest value on a fine grid through every interval."""
+    shares = torch.linspace(-1, 1, num_points).double()[:, None]
+    values = function(box.center + shares * box.radius)
+    return values.amin(dim=0), values.amax(dim=0)
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=str)
+def test_values_reach_both_ends_and_not_beyond(layer):
+    box = wide_box()
+    found = forward_bounds(layer, box, outward=False)
+    low, high = scanned(layer, box)
+    torch.testing.assert_close(found.lower[0], low, atol=5e-3, rtol=0)
+    torch.testing.assert_close(found.upper[0], high, atol=5e-3, rtol=0)
+    assert bool((found.lower[0] <= low + 1e-12).all() and (found.upper[0] >= high - 1e-12).all())
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=str)
+def test_slopes_reach_both_ends_and_not_beyond(layer):
+    box = wide_box()
+    lower, upper = slope_ends(curve(layer), box, outward=False)
+    low, high = scanned(curve(layer).slope, box)
+    assert bool((lower[0] <= low + 1e-12).all() and (upper[0] >= high - 1e-12).all())
+    # A slope may jump between two points of the grid, in a few of the intervals.
+    close = (lower[0] - low).abs() + (upper[0] - high).abs() < 2e-2
+    assert float(close.double().mean()) > 0.98
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=str)
+@pytest.mark.parametrize("outward", [True, False])
+def test_gradients_are_products_with_slopes(layer, outward):
+    box = wide_box()
+    gradient = Box(torch.randn(1, 400).double(), torch.rand(1, 400).double())
+    output = forward_bounds(layer, box, outward=outward)
+    (found,) = backward_bounds(layer, gradient, (box,), output, outward=outward)
+    slopes = slope_ends(curve(layer), box, outward=False)
+    corners = torch.stack([g * s for g in gradient.ends() for s in slopes])
+    torch.testing.assert_close(found.lower, corners.amin(dim=0), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(found.upper, corners.amax(dim=0), rtol=1e-9, atol=1e-9)
+    if outward:
+        assert bool((found.lower <= corners.amin(dim=0)).all())
+
+
+def test_points_have_points():
+    box = Box(torch.randn(1, 20).double(), torch.zeros(1, 20).double())
+    gradient = Box.exact(torch.randn(1, 20).double())
+    for layer in LAYERS:
+        output = forward_bounds(layer, box, outward=False)
+        (pulled,) = backward_bounds(layer, gradient, (box,), output, outward=False)
+        assert float(output.radius.max()) == 0 and float(pulled.radius.max()) == 0
+
+
+def test_all_curves_are_tested():
+    known = {kind for kind in curve.registry if kind.__module__.startswith("torch.nn")}
+    assert known == {type(layer) for layer in LAYERS}
+
+
+def test_functions_of_curves_are_what_the_rules_use():
+    box, gradient = wide_box(), wide_box()
+    shape = curve(nn.Tanh())
+    value = curve_forward(shape, box, outward=False)
+    assert torch.equal(value.center, forward_bounds(nn.Tanh(), box, outward=False).center)
+    pulled = curve_backward(shape, gradient, box, outward=False)
+    (expected,) = backward_bounds(nn.Tanh(), gradient, (box,), value, outward=False)
+    assert torch.equal(pulled.radius, expected.radius)

@@ -1,0 +1,75 @@
+import pytest
+import torch
+from torch import nn
+
+from rightreasons.bounds import Box, backward_bounds, forward_bounds, output_bounds
+from rightreasons.errors import UnsupportedLayerError
+
+LAYERS = {
+    "1d": (nn.MaxPool1d(3, 2, 1), (2, 8)),
+    "2d": (nn.MaxPool2d(2), (2, 4, 5)),
+    "2d overlapping": (nn.MaxPool2d((3, 2), (2, 1), (1, 0), ceil_mode=True), (2, 6, 4)),
+    "2d dilated": (nn.MaxPool2d(2, 1, dilation=2), (2, 5, 5)),
+    "single": (nn.MaxPool2d(1, 2), (2, 5, 5)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_at_width_zero_it_is_autograd(name):
+    layer, shape = LAYERS[name]
+    x = torch.randn(3, *shape, dtype=torch.float64, requires_grad=True)
+    expected = layer(x)
+    box = Box(x.detach(), torch.zeros(3, *shape, dtype=torch.float64))
+    output = forward_bounds(layer, box, outward=False)
+    assert torch.equal(output.center, expected.detach())
+    gradient = torch.randn_like(expected)
+    (pulled,) = torch.autograd.grad(expected, x, gradient)
+    (found,) = backward_bounds(layer, Box.exact(gradient), (box,), output, outward=False)
+    torch.testing.assert_close(found.center, pulled)
+    assert float(found.radius.max()) < 1e-15
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_an_element_counts_if_it_may_be_the_largest(name):
+    """The slow way: every element of every window against all others."""
+    layer, shape = LAYERS[name]
+    box = Box(torch.randn(1, *shape), torch.rand(1, *shape) * 0.7)
+    output = forward_bounds(layer, box, outward=False)
+    gradient = Box(torch.randn_like(output.center), torch.rand_like(output.center))
+    (found,) = backward_bounds(layer, gradient, (box,), output, outward=False)
+    places = torch.zeros(1, *shape).flatten(1)
+    low, high = torch.zeros_like(places), torch.zeros_like(places)
+    lower, upper = (end.flatten() for end in box.ends())
+    for window in range(output.center[0].numel()):
+        members = []
+        for place in range(places.shape[1]):  # which inputs a window sees
+            one = torch.full_like(places, -9.0)
+            one[0, place] = 9.0
+            if layer(one.reshape(1, *shape)).flatten()[window] == 9:
+                members.append(place)
+        g_low, g_high = (float(end.flatten()[window]) for end in gradient.ends())
+        for own in members:
+            others = [other for other in members if other != own]
+            if all(lower[own] > upper[other] for other in others):
+                low[0, own] += g_low
+                high[0, own] += g_high
+            elif all(upper[own] >= lower[other] for other in others):
+                low[0, own] += min(g_low, 0)
+                high[0, own] += max(g_high, 0)
+    torch.testing.assert_close(found.lower.flatten(1), low)
+    torch.testing.assert_close(found.upper.flatten(1), high)
+
+
+def test_ties_are_left_open():
+    layer = nn.MaxPool1d(2)
+    box = Box(torch.zeros(1, 1, 2), torch.zeros(1, 1, 2))
+    output = forward_bounds(layer, box, outward=False)
+    gradient = Box.exact(torch.ones(1, 1, 1))
+    (found,) = backward_bounds(layer, gradient, (box,), output, outward=False)
+    assert found.lower.tolist() == [[[0, 0]]] and found.upper.tolist() == [[[1, 1]]]
+
+
+def test_returned_indices_are_refused():
+    with pytest.raises(UnsupportedLayerError, match="`0` .MaxPool1d: gives no tensor"):
+        net = nn.Sequential(nn.MaxPool1d(2, return_indices=True))
+        output_bounds(net, torch.zeros(1, 1, 4), torch.zeros(1, 1, 4))
