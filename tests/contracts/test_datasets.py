@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.datasets.miniature import derma_files, isic_files, plant_files, salient_files
 
 from rightreasons.datasets import Splits, load, names
 from rightreasons.types import Batch
@@ -26,7 +27,8 @@ class Case:
         name: In the registry.
         settings: To load it with.
         files: Writes the miniature files it reads.
-        patch: Side of the planted patch; 0 if nothing is planted.
+        patch: Side of the square planted in a corner; 0 if there is none.
+        planted: Whether one colour is planted under the mask and tells the label.
         drawn: Whether the seed changes the samples (else only what training sees of them).
     """
 
@@ -34,6 +36,7 @@ class Case:
     settings: dict
     files: Callable | None = None
     patch: int = 0
+    planted: bool = True
     drawn: bool = True
 
 
@@ -65,6 +68,7 @@ def image_files(root):
 
 
 FOLDER = {"mask_polarity": "irrelevant", "flip": True, "crop": 2}
+ON_DISK = {**FOLDER, "in_memory": False, "workers": 2}
 CASES = {
     "decoy_digits": Case("decoy_digits", {}, patch=3),
     "decoy_digits, wrong": Case("decoy_digits", {"test_colours": "wrong"}, patch=3),
@@ -72,12 +76,38 @@ CASES = {
     "decoy_mnist, faint": Case(
         "decoy_mnist", {"validation": 500, "colours": "faint"}, mnist_files, patch=4
     ),
-    "folder in memory": Case("folder", FOLDER, image_files, drawn=False),
-    "folder on disk": Case(
-        "folder", {**FOLDER, "in_memory": False, "workers": 2}, image_files, drawn=False
+    "folder in memory": Case("folder", FOLDER, image_files, planted=False, drawn=False),
+    "folder on disk": Case("folder", ON_DISK, image_files, planted=False, drawn=False),
+    "decoy_derm": Case("decoy_derm", {}, derma_files, patch=7),
+    "half_decoy_mnist": Case("half_decoy_mnist", {"validation": 500}, mnist_files),
+    "isic": Case("isic", {"size": 12}, isic_files, planted=False),
+    "isic on disk": Case(
+        "isic", {"size": 12, "in_memory": False, "workers": 2}, isic_files, planted=False
+    ),
+    "plant": Case("plant", {"size": 10, "validation_share": 0.2}, plant_files, planted=False),
+    "salient_imagenet": Case(
+        "salient_imagenet",
+        {"size": 14, "classes": (306, 142, 270)},
+        salient_files,
+        planted=False,
+    ),
+    "few masks": Case("decoy_digits", {"mask_fraction": 0.3}, planted=False),
+    "few masks on disk": Case(
+        "folder", {**ON_DISK, "mask_fraction": 0.5}, image_files, planted=False
+    ),
+    "few samples on disk": Case(
+        "folder",
+        {**ON_DISK, "mask_fraction": 0.6, "mask_fraction_keep": "data"},
+        image_files,
+        planted=False,
+    ),
+    "shifted masks": Case("decoy_digits", {"mask_corruption": "shift"}, planted=False),
+    "dilated masks on disk": Case(
+        "folder", {**ON_DISK, "mask_corruption": "dilation"}, image_files, planted=False
     ),
 }
-PLANTED = {name: case for name, case in CASES.items() if case.patch}
+PLANTED = {name: case for name, case in CASES.items() if case.planted}
+IN_CORNERS = {name: case for name, case in CASES.items() if case.patch}
 
 
 @pytest.fixture(scope="module")
@@ -111,17 +141,19 @@ def whole(part):
     return part.take(torch.arange(len(part)))
 
 
-def greys(batch, patch):
-    """The colour of each sample's patch, which must be one."""
-    values = batch.x[batch.mask.bool()].reshape(len(batch), patch * patch)
-    assert torch.equal(values, values[:, :1].expand_as(values))
-    return values[:, 0]
+def colours(batch):
+    """The colour under each sample's mask, which must be one."""
+    num_samples, num_channels = batch.x.shape[:2]
+    inside = batch.mask.bool().expand_as(batch.x)
+    values = batch.x[inside].reshape(num_samples, num_channels, -1)
+    assert torch.equal(values, values[:, :, :1].expand_as(values))
+    return [tuple(colour) for colour in values[:, :, 0].tolist()]
 
 
-def told(train, batch, patch):
-    """The label that training's rule reads off each patch."""
-    rule = dict(zip(greys(train, patch).tolist(), train.y.tolist(), strict=True))
-    return torch.tensor([rule[grey] for grey in greys(batch, patch).tolist()])
+def told(train, batch):
+    """The label that training's rule reads off each colour."""
+    rule = dict(zip(colours(train), train.y.tolist(), strict=True))
+    return torch.tensor([rule[colour] for colour in colours(batch)])
 
 
 def test_the_table_is_complete():
@@ -208,7 +240,7 @@ def test_every_sample_is_in_one_split_only(case, loaded):
     assert len(set.union(*contents)) == sum(len(content) for content in contents)
 
 
-@pytest.mark.parametrize("case", PLANTED.values(), ids=PLANTED)
+@pytest.mark.parametrize("case", IN_CORNERS.values(), ids=IN_CORNERS)
 def test_the_mask_is_one_square_in_a_corner(case, loaded):
     for part in parts_of(loaded(case)):
         mask = whole(part).mask
@@ -220,38 +252,41 @@ def test_the_mask_is_one_square_in_a_corner(case, loaded):
             for rows in (slice(side), slice(-side, None))
             for columns in (slice(side), slice(-side, None))
         )
-        shares = torch.stack(list(corners)).float().mean(dim=1)
+        shares = torch.stack(list(corners)).double().mean(dim=1)
         assert shares.sum() == 1
         assert (shares - 0.25).abs().max() < 0.1
 
 
 @pytest.mark.parametrize("case", PLANTED.values(), ids=PLANTED)
-def test_the_patch_tells_the_label_in_training_and_validation(case, loaded):
+def test_the_colour_tells_the_label_in_training_and_validation(case, loaded):
     splits = loaded(case)
     train = whole(splits.train)
-    assert len(greys(train, case.patch).unique()) == len(splits.card.classes)
+    assert len(set(colours(train))) == len(splits.card.classes)
     for part in (splits.train, splits.val):
-        assert torch.equal(told(train, whole(part), case.patch), part.labels)
+        assert torch.equal(told(train, whole(part)), part.labels)
 
 
 @pytest.mark.parametrize("case", PLANTED.values(), ids=PLANTED)
-def test_the_patch_does_not_tell_the_label_at_test(case, loaded):
+def test_the_colour_does_not_tell_the_label_at_test(case, loaded):
     splits = loaded(case)
-    right = told(whole(splits.train), whole(splits.test), case.patch) == splits.test.labels
-    assert right.float().mean() < 0.15
+    right = told(whole(splits.train), whole(splits.test)) == splits.test.labels
+    assert right.float().mean() < 1 / len(splits.card.classes) + 0.05
 
 
 @pytest.mark.parametrize("case", PLANTED.values(), ids=PLANTED)
-def test_the_patch_tells_an_oracle_nothing(case, loaded):
+def test_the_colour_tells_an_oracle_nothing(case, loaded):
     splits, oracle = loaded(case), loaded(case, oracle=True)
     assert oracle.test.digest() == splits.test.digest()
     planted = whole(splits.train)
+    num_classes = len(splits.card.classes)
     for part in (oracle.train, oracle.val):
         batch = whole(part)
-        colours = told(planted, batch, case.patch)
-        table = torch.zeros(10, 10).index_put_(
-            (batch.y, colours), torch.ones(len(batch)), accumulate=True
+        table = torch.zeros(num_classes, num_classes).index_put_(
+            (batch.y, told(planted, batch)), torch.ones(len(batch)), accumulate=True
         )
-        expected = table.sum(dim=1, keepdim=True) / 10  # uniform whatever the label
+        expected = table.sum(dim=1, keepdim=True) / num_classes  # uniform whatever the label
         chi_square = float(((table - expected) ** 2 / expected).sum())
-        assert chi_square < 160  # 90 degrees of freedom: one in 100,000 is larger
+        freedom = num_classes * (num_classes - 1)
+        # Wilson and Hilferty's approximation: one in 100,000 is larger
+        limit = freedom * (1 - 2 / (9 * freedom) + 4.26 * (2 / (9 * freedom)) ** 0.5) ** 3
+        assert chi_square < limit

@@ -1,11 +1,29 @@
 import pytest
 
-from rightreasons.datasets import decoy_digits, decoy_mnist, describe, folder, load, names
+from rightreasons.datasets import (
+    corrupt_masks,
+    decoy_digits,
+    decoy_mnist,
+    describe,
+    folder,
+    load,
+    mask_fraction,
+    names,
+)
 from rightreasons.errors import DatasetNotFoundError, InvalidSettingError, UnknownNameError
 
 
 def test_names_and_lines():
-    assert names() == ("decoy_digits", "decoy_mnist", "folder")
+    assert names() == (
+        "decoy_derm",
+        "decoy_digits",
+        "decoy_mnist",
+        "folder",
+        "half_decoy_mnist",
+        "isic",
+        "plant",
+        "salient_imagenet",
+    )
     assert tuple(describe()) == names()
     assert all(0 < len(line) <= 80 for line in describe().values())
 
@@ -30,7 +48,25 @@ def test_unknown_name():
         load("decoy-mnst")
 
 
+def test_every_data_set_takes_settings_of_its_masks(npz_dir, pets):
+    few = load("decoy-mnist", data_dir=npz_dir, seed=2, validation=9, mask_fraction=0.2)
+    expected = mask_fraction(decoy_mnist(npz_dir, seed=2, validation=9), fraction=0.2, seed=2)
+    assert few.digest() == expected.digest()
+    wrong = load(
+        "folder",
+        data_dir=pets,
+        mask_polarity="relevant",
+        in_memory=False,
+        mask_corruption="shrink",
+        mask_correct=0.5,
+    )
+    plain = folder(pets, mask_polarity="relevant", in_memory=False)
+    assert wrong.digest() == corrupt_masks(plain, kind="shrink", correct=0.5).digest()
+
+
 def test_unknown_setting():
+    with pytest.raises(InvalidSettingError, match="among: .*mask_fraction.*; but got mask_fracton"):
+        load("decoy_digits", mask_fracton=0.2)
     with pytest.raises(InvalidSettingError, match="decoy_digits' among: .*patch.*; but got colour"):
         load("decoy_digits", colour=3)
 

@@ -25,12 +25,15 @@ class ImageReader:
         channels: 3 or 1.
         mask_polarity: ``"relevant"`` masks are inverted here, once: from now on 1 is where the
             model must not look.
+        mask_threshold: Values above it are white and others black, for masks whose edges were
+            blurred by JPEG; None keeps soft masks.
     """
 
     root: Path
     size: tuple[int, int]
     channels: int
     mask_polarity: str
+    mask_threshold: float | None = None
 
     def image(self, entry: Entry) -> Tensor:
         """The image of a row, ``(C, H, W)`` in [0, 1]."""
@@ -43,6 +46,8 @@ class ImageReader:
             return torch.zeros(1, *self.size)
         with located(entry, f"mask {entry.mask}"):
             mask = read_mask(self.root / entry.mask, size=self.size)
+        if self.mask_threshold is not None:
+            mask = (mask > self.mask_threshold).float()
         return 1 - mask if self.mask_polarity == "relevant" else mask
 
 

@@ -75,9 +75,8 @@ class ImageStream(Dataset):
         """See `Dataset.digest`; reads every file once, and remembers the result."""
         if self._digest is None:
             reader = self.reader
-            sha = hashlib.sha256(
-                repr((reader.size, reader.channels, reader.mask_polarity)).encode()
-            )
+            how = (reader.size, reader.channels, reader.mask_polarity, reader.mask_threshold)
+            sha = hashlib.sha256(repr(how).encode())
             with progress("hashing images", total=len(self)) as advance:
                 for entry in self.entries:
                     sha.update(repr((entry.label, entry.group)).encode())

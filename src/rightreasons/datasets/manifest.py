@@ -36,12 +36,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All rows, and the names their labels and groups stand for."""
+    """All rows, the names their labels and groups stand for, and where it is said."""
 
     root: Path
     entries: tuple[Entry, ...]
     classes: tuple[str, ...]
     groups: tuple[str, ...]
+    origin: str = f"its {TABLE} says"
 
     def part(self, split: str) -> tuple[Entry, ...]:
         """The rows of one split."""

@@ -5,17 +5,32 @@ from os import PathLike
 from typing import Any
 
 from rightreasons.datasets.dataset import Splits
+from rightreasons.datasets.decoy_derm import decoy_derm
 from rightreasons.datasets.decoy_digits import decoy_digits
 from rightreasons.datasets.decoy_mnist import decoy_mnist
 from rightreasons.datasets.folder import folder
-from rightreasons.errors import DatasetNotFoundError
+from rightreasons.datasets.half_decoy_mnist import half_decoy_mnist
+from rightreasons.datasets.isic import isic
+from rightreasons.datasets.mask_setting import MASK_SETTINGS, with_mask_settings
+from rightreasons.datasets.plant import plant
+from rightreasons.datasets.salient_imagenet import salient_imagenet
+from rightreasons.errors import DatasetNotFoundError, InvalidSettingError
 from rightreasons.registry import Registry
 
 __all__ = ["DATASETS", "describe", "load", "names"]
 
 DATASETS: Registry[Splits] = Registry(
     "data set",
-    {"decoy_digits": decoy_digits, "decoy_mnist": decoy_mnist, "folder": folder},
+    {
+        "decoy_derm": decoy_derm,
+        "decoy_digits": decoy_digits,
+        "decoy_mnist": decoy_mnist,
+        "folder": folder,
+        "half_decoy_mnist": half_decoy_mnist,
+        "isic": isic,
+        "plant": plant,
+        "salient_imagenet": salient_imagenet,
+    },
 )
 
 
@@ -32,7 +47,9 @@ def load(
         name: As `names` lists them; a hyphen is an underscore.
         data_dir: Where its files lie; data sets that need none ignore it.
         seed: From 0.
-        settings: Those of the function of that name.
+        settings: Those of the function of that name; and for every data set with masks
+            ``mask_fraction``, ``mask_fraction_keep``, ``mask_corruption`` and ``mask_correct``,
+            see `with_mask_settings`.
 
     Raises:
         UnknownNameError: There is none of that name.
@@ -42,15 +59,28 @@ def load(
     Example:
         >>> load("decoy-digits", patch=2).card.name
         'decoy_digits'
+        >>> few = load("decoy-digits", mask_fraction=0.2, mask_fraction_keep="data")
+        >>> len(few.train)
+        200
     """
-    if not _needs_data_dir(name):
-        return DATASETS.create(name, seed=seed, **settings)
-    if data_dir is None:
-        raise DatasetNotFoundError(
-            f"Expected a data directory for {name!r}, but got none. Pass `--data-dir DIR` on the "
-            "command line, or data_dir in Python."
+    known = (*DATASETS.settings(name), *MASK_SETTINGS)
+    unknown = sorted(set(settings) - set(known))
+    if unknown:
+        raise InvalidSettingError(
+            f"Expected settings of the data set {name!r} among: {', '.join(known)}; but got "
+            f"{', '.join(unknown)}."
         )
-    return DATASETS.create(name, data_dir, seed=seed, **settings)
+    of_masks = {key: settings.pop(key) for key in MASK_SETTINGS if key in settings}
+    files: list[str | PathLike[str]] = []
+    if _needs_data_dir(name):
+        if data_dir is None:
+            raise DatasetNotFoundError(
+                f"Expected a data directory for {name!r}, but got none. Pass `--data-dir DIR` on "
+                "the command line, or data_dir in Python."
+            )
+        files.append(data_dir)
+    splits = DATASETS.create(name, *files, seed=seed, **settings)
+    return with_mask_settings(splits, seed=seed, **of_masks)
 
 
 def names() -> tuple[str, ...]:

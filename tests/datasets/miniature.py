@@ -1,0 +1,118 @@
+"""Miniature files in the layouts of published data sets."""
+
+import csv
+import io
+import pickle
+
+import numpy as np
+from PIL import Image
+
+WORDNET = {306: "n02174001", 142: "n02033041", 270: "n02114548"}
+PARTS = ("train", "val", "test")
+
+
+def save(path, pixels, **options):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.asarray(pixels, dtype=np.uint8)).save(path, **options)
+
+
+def derma_arrays(*, size=28, counts=(400, 200, 1000)):
+    """Noise in MedMNIST's form; a bit more than half are nevi."""
+    rng = np.random.default_rng(1)
+    arrays = {}
+    for part, count in zip(PARTS, counts, strict=True):
+        labels = np.arange(count) % 13
+        arrays[f"{part}_images"] = rng.integers(0, 256, size=(count, size, size, 3), dtype=np.uint8)
+        arrays[f"{part}_labels"] = np.where(labels > 6, 5, labels).astype(np.uint8)[:, None]
+    return arrays
+
+
+def derma_files(root, *, name="dermamnist.npz", **shape):
+    np.savez(root / name, **derma_arrays(**shape))
+
+
+def ham_files(root, *, counts=(6, 3, 4)):
+    """Photographs as JPEG in one array; each is one colour, that of its place."""
+    total = sum(counts)
+    contents = []
+    for place in range(total):
+        content = io.BytesIO()
+        Image.new("RGB", (128, 128), (10 * place, 100, 50)).save(content, "JPEG", quality=95)
+        contents.append(np.frombuffer(content.getvalue(), dtype=np.uint8))
+    np.savez(
+        root / "ham10000_128.npz",
+        jpeg=np.concatenate(contents),
+        offsets=np.cumsum([0, *map(len, contents)]),
+        label=(np.arange(total) % 7).astype(np.uint8),
+        split=np.repeat(np.arange(3, dtype=np.uint8), counts)[::-1],
+    )
+
+
+def isic_files(root, *, count=20):
+    """Twenty images a group, 12×12; a patch in the top left of those of the last."""
+    rng = np.random.default_rng(2)
+    for folder in ("cancer", "no_cancer", "patch_no_cancer_again"):
+        for number in range(count):
+            image = rng.integers(0, 256, size=(12, 12, 3))
+            save(root / "processed" / folder / f"ISIC_{number:03}.png", image)
+    for number in range(count):
+        mask = np.zeros((12, 12))
+        mask[:8, :8] = 255
+        save(root / "segmentation" / f"ISIC_{number:03}.jpg", mask, quality=90)
+
+
+def plant_files(root, *, folds=(2,)):
+    """Eighteen leaves on two days, 10×10, the leaf in the middle rows."""
+    rng = np.random.default_rng(3)
+    names = [f"{day}_Z{leaf}_0_0" for day in (1, 2) for leaf in range(1, 19)]
+    leaf = np.zeros((10, 10), dtype=bool)
+    leaf[3:7] = True
+    for name in names:
+        image = rng.integers(0, 256, size=(10, 10, 3))
+        save(root / "rgb_data" / name[0] / f"{name}.JPEG", image, quality=95)
+    (root / "rgb_dataset_splits").mkdir()
+    for fold in folds:
+        test = names[fold::3]
+        train = [name for name in names if name not in test]
+        for part, some in (("train", train), ("test", test)):
+            (root / "rgb_dataset_splits" / f"{part}_{fold}.txt").write_text("\n".join(some))
+    (root / "mask").mkdir()
+    masks = {name: np.broadcast_to(leaf, (3, 10, 10)).copy() for name in names}
+    (root / "mask" / "preprocessed_masks.pyu").write_bytes(pickle.dumps(masks))
+
+
+def salient_files(root, *, count=12):
+    """Three classes: feature 7 is background by three votes, feature 8 is core by three.
+
+    The first images have both, those after them either; maps are 16×16, bright in the left half
+    for feature 7 and in the upper half for feature 8.
+    """
+    rng = np.random.default_rng(4)
+    header = ["WorkerId", "Input.wordnet_id", "Input.class_index", "Input.feature_index"]
+    answers = {7: ["background", "separate_object", "background", "main_object", "main_object"]}
+    answers[8] = ["main_object", "main_object", "background", "separate_object", "main_object"]
+    rows = [
+        [worker, wordnet, number, feature, answer]
+        for number, wordnet in WORDNET.items()
+        for feature, some in answers.items()
+        for worker, answer in enumerate(some)
+    ]
+    with (root / "discover_spurious_features.csv").open("w", newline="") as lines:
+        csv.writer(lines).writerows([[*header, "Answer.main"], *rows])
+    maps = {7: np.zeros((16, 16)), 8: np.zeros((16, 16))}
+    maps[7][:, :8] = 255
+    maps[8][:8] = 255
+    for wordnet in WORDNET.values():
+        folder = root / "salient_imagenet_dataset" / wordnet
+        columns = {7: range(count), 8: range(count // 2, count + count // 2)}
+        for feature, numbers in columns.items():
+            for number in numbers:
+                save(folder / f"feature_{feature}" / f"{wordnet}_{number}.JPEG", maps[feature])
+        with (folder / "image_names_map.csv").open("w", newline="") as lines:
+            names = zip(*columns.values(), strict=True)
+            table = [[place, *(f"{wordnet}_{n}" for n in pair)] for place, pair in enumerate(names)]
+            csv.writer(lines).writerows([["", *columns], *table])
+        for number in range(count + count // 2):
+            image = rng.integers(0, 256, size=(32, 64, 3))
+            path = root / "ILSVRC2012" / "train" / wordnet / f"{wordnet}_{number}.JPEG"
+            save(path, image, quality=95)

@@ -1,0 +1,49 @@
+import pytest
+
+from rightreasons.datasets import corrupt_masks, decoy_digits, mask_fraction
+from rightreasons.datasets.mask_setting import MASK_SETTINGS, with_mask_settings
+from rightreasons.errors import InvalidSettingError
+
+
+def test_names():
+    assert MASK_SETTINGS == (
+        "mask_fraction",
+        "mask_fraction_keep",
+        "mask_corruption",
+        "mask_correct",
+    )
+
+
+def test_masks_are_corrupted_and_then_reduced():
+    data = decoy_digits()
+    assert with_mask_settings(data) is data
+    corrupted = corrupt_masks(data, kind="shrink", correct=0.4, seed=5)
+    expected = mask_fraction(corrupted, fraction=0.2, keep="data", seed=5)
+    found = with_mask_settings(
+        data,
+        mask_fraction=0.2,
+        mask_fraction_keep="data",
+        mask_corruption="shrink",
+        mask_correct=0.4,
+        seed=5,
+    )
+    assert found.digest() == expected.digest()
+    assert found.card == expected.card
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {"mask_correct": 0.5},
+            "`mask_corruption` beside `mask_correct`, but got 0.5 alone. Choose",
+        ),
+        (
+            {"mask_fraction_keep": "data"},
+            "`mask_fraction` beside `mask_fraction_keep`, but got 'da",
+        ),
+    ],
+)
+def test_settings_that_need_another(settings, words):
+    with pytest.raises(InvalidSettingError, match=words):
+        with_mask_settings(decoy_digits(), **settings)
