@@ -1,0 +1,222 @@
+"""Layer-wise relevance propagation, by ordinary operations and so differentiable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, final
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn import functional
+
+from rightreasons.double_backward import out_of_place
+from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.explainers.explainer import Explainer
+from rightreasons.explainers.relevance_graph import Kind, Operation, RelevanceGraph
+from rightreasons.explainers.relevance_rule import (
+    Linear,
+    box_rule,
+    epsilon_rule,
+    gamma_rule,
+    shares,
+    z_plus_rule,
+)
+from rightreasons.explainers.subject import Subject
+from rightreasons.probe import Probe
+from rightreasons.setting import checked_choice, checked_factor
+from rightreasons.target import Target
+from rightreasons.types import Batch, Interval
+
+__all__ = ["LRP", "Bound"]
+
+Bound = float | Sequence[float] | Tensor
+"""One number, one for each channel, or a tensor that broadcasts to the input."""
+
+_RULES = ("z_plus", "epsilon", "gamma")
+
+
+@final
+class LRP(Explainer):
+    r"""Layer-wise relevance propagation: the prediction handed down layer by layer.
+
+    Relevance starts as :math:`\partial t / \partial f` at the logits, which is 1 for the label and
+    0 for the others if the target is a logit. Each layer hands it to its inputs in proportion to
+    what they contributed: by `z_plus_rule`, `epsilon_rule` or `gamma_rule`, and by `box_rule` if it
+    reads the input. Activations pass it on as it is, max pooling gives it to the winners, and
+    BatchNorm is folded into the layer before it. A residual sum splits it in proportion to its
+    summands, with ``rule="z_plus"`` to their absolute values.
+
+    With ``rule="z_plus"`` relevance is conserved: attributions of a logit sum to 1, but for units
+    to which nothing contributed. The other rules leave the biases their share.
+
+    Differs from the paper: activations may be negative, see `z_plus_rule`.
+
+    Args:
+        rule: Of all layers that do not read the input; ``"z_plus"`` in the paper.
+        valid_range: The lowest and the highest value an input can have, in units of ``x``: numbers,
+            or one number a channel; ``card.valid_range`` of a data set. None applies ``rule`` to
+            the first layer as well.
+        epsilon: Keeps denominators from zero in the epsilon and gamma rules.
+        gamma: How much the gamma rule favours positive weights.
+        target: See `Explainer`.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(3, 4), nn.Softplus(), nn.Linear(4, 2))
+        >>> relevance = LRP(valid_range=(0.0, 1.0))(model, torch.rand(1, 3), torch.tensor([1]))
+        >>> relevance.shape, bool((relevance >= 0).all())
+        (torch.Size([1, 3]), True)
+
+    References:
+        bach2015pixel, montavon2017explaining, montavon2019layer, otsuki2024layer
+    """
+
+    def __init__(
+        self,
+        *,
+        rule: Literal["z_plus", "epsilon", "gamma"] = "z_plus",
+        valid_range: tuple[Bound, Bound] | None = (0.0, 1.0),
+        epsilon: float = 1e-6,
+        gamma: float = 0.25,
+        target: Target | str = Target.LOGIT,
+    ) -> None:
+        super().__init__(target=target)
+        self.rule = checked_choice("rule", rule, _RULES)
+        self.valid_range = None if valid_range is None else _checked_range(valid_range)
+        self.epsilon = checked_factor("epsilon", epsilon)
+        self.gamma = checked_factor("gamma", gamma)
+
+    def attribution(self, subject: Subject) -> Tensor:
+        """See `Explainer.attribution`."""
+        subject.refuse_tokens("LRP")
+        graph = RelevanceGraph(subject.model)
+        batch = Batch.trusted(x=subject.features, y=subject.y)
+        with out_of_place(subject.model):
+            probe = Probe.at_test_time(graph, batch, create_graph=subject.create_graph)
+            boxes = self._boxes(graph, subject.features)
+            target = self.target
+            start = torch.func.grad(lambda logits: target(logits, subject.y).sum())(probe.logits)
+            relevance: dict[fx.Node, Tensor] = {graph.sink: start}
+            for node in reversed(list(graph.operations)):
+                if node not in relevance:
+                    continue
+                operation = graph.operations[node]
+                parts = self._handed_down(graph, operation, boxes, relevance.pop(node))
+                for parent, part in zip(operation.parents, parts, strict=True):
+                    relevance[parent] = relevance[parent] + part if parent in relevance else part
+        graph.operations.clear()  # they know the graph: without this cycle memory is freed at once
+        return relevance.get(graph.source, torch.zeros_like(subject.features))
+
+    def _boxes(self, graph: RelevanceGraph, x: Tensor) -> dict[fx.Node, Interval]:
+        """Where values lie that are the input itself: moved, selected, scaled or shifted."""
+        if self.valid_range is None:
+            return {}
+        boxes = {graph.source: _box(self.valid_range, x)}
+        for node, operation in graph.operations.items():
+            inherited = [boxes[parent] for parent in operation.parents if parent in boxes]
+            is_whole = bool(inherited) and len(inherited) == len(operation.parents)
+            if is_whole and operation.kind in (Kind.ROUTE, Kind.SCALE):
+                ends = [operation.function(*side) for side in zip(*inherited, strict=True)]
+                boxes[node] = Interval(torch.minimum(*ends), torch.maximum(*ends))
+        return boxes
+
+    def _handed_down(
+        self,
+        graph: RelevanceGraph,
+        operation: Operation,
+        boxes: dict[fx.Node, Interval],
+        relevance: Tensor,
+    ) -> Sequence[Tensor]:
+        inputs = [graph.values[parent] for parent in operation.parents]
+        match operation.kind:
+            case Kind.PASS | Kind.SCALE:
+                return [relevance.sum_to_size(inputs[0].shape)]
+            case Kind.ROUTE:
+                return torch.func.vjp(operation.function, *inputs)[1](relevance)  # type: ignore[no-any-return]
+            case Kind.SUM:
+                return self._split(operation, inputs, relevance)
+            case Kind.AFFINE:
+                linear, weight, bias = _affine(operation)
+            case Kind.AVERAGE:
+                linear, weight, bias = _average(operation, inputs[0])
+        box = boxes.get(operation.parents[0])
+        if box is not None:
+            return [box_rule(linear, inputs[0], weight, relevance, *box)]
+        return [self._by_rule(linear, inputs[0], weight, bias, relevance)]
+
+    def _by_rule(
+        self, linear: Linear, x: Tensor, weight: Tensor, bias: Tensor | None, relevance: Tensor
+    ) -> Tensor:
+        if self.rule == "z_plus":
+            return z_plus_rule(linear, x, weight, relevance)
+        if self.rule == "epsilon":
+            return epsilon_rule(linear, x, weight, bias, relevance, epsilon=self.epsilon)
+        return gamma_rule(
+            linear, x, weight, bias, relevance, gamma=self.gamma, epsilon=self.epsilon
+        )
+
+    def _split(
+        self, operation: Operation, inputs: Sequence[Tensor], relevance: Tensor
+    ) -> list[Tensor]:
+        # What a summand adds, with its sign in a difference.
+        nothing = [torch.zeros_like(summand) for summand in inputs]
+        added = [
+            operation.function(inputs[0], nothing[1]),
+            operation.function(nothing[0], inputs[1]),
+        ]
+        if self.rule == "z_plus":
+            parts = shares([part.abs() for part in added], relevance)
+        elif self.rule == "epsilon":
+            parts = shares(added, relevance, epsilon=self.epsilon)
+        else:
+            favoured = [part + self.gamma * part.clamp(min=0) for part in added]
+            parts = shares(favoured, relevance, epsilon=self.epsilon)
+        return [part.sum_to_size(x.shape) for part, x in zip(parts, inputs, strict=True)]
+
+
+def _affine(operation: Operation) -> tuple[Linear, Tensor, Tensor | None]:
+    """The layer without its bias, its weight and its bias, with BatchNorm folded in."""
+    layer: Any = operation.layer
+    norm: Any = operation.norm
+    weight: Tensor = layer.weight
+    bias: Tensor | None = layer.bias
+    if norm is not None:
+        scale = (norm.running_var + norm.eps).rsqrt()
+        scale = scale if norm.weight is None else scale * norm.weight
+        shift = (0 if bias is None else bias) - norm.running_mean
+        weight = weight * scale.reshape(-1, *[1] * (weight.ndim - 1))
+        bias = shift * scale if norm.bias is None else shift * scale + norm.bias
+    if isinstance(layer, nn.Linear):
+        return functional.linear, weight, bias
+    trailing = (1,) * (weight.ndim - 2)
+    bias = None if bias is None else bias.reshape(-1, *trailing)
+    return lambda x, w: layer._conv_forward(x, w, None), weight, bias
+
+
+def _average(operation: Operation, x: Tensor) -> tuple[Linear, Tensor, None]:
+    return lambda x, w: operation.function(x * w), x.new_ones(()), None
+
+
+def _checked_range(valid_range: tuple[Bound, Bound]) -> tuple[Bound, Bound]:
+    lower, upper = (torch.as_tensor(bound, dtype=torch.float64) for bound in valid_range)
+    if not bool((lower < upper).all()):
+        raise InvalidSettingError(
+            f"Expected `valid_range` to be a lower and a higher value, but got {valid_range!r}."
+        )
+    return valid_range
+
+
+def _box(valid_range: tuple[Bound, Bound], x: Tensor) -> Interval:
+    bounds = [torch.as_tensor(bound, dtype=x.dtype, device=x.device) for bound in valid_range]
+    trailing = [1] * (x.ndim - 2)
+    lower, upper = (
+        (bound.reshape(-1, *trailing) if bound.ndim == 1 else bound).expand_as(x)
+        for bound in bounds
+    )
+    slack = 1e-4 * (upper - lower)
+    if bool(((x < lower - slack) | (x > upper + slack)).any()):
+        raise InvalidBatchError(
+            f"Expected `x` within `valid_range`, {valid_range}, but got values from "
+            f"{float(x.min()):g} to {float(x.max()):g}. Give LRP the range of the data, or "
+            "valid_range=None."
+        )
+    return Interval(lower, upper)

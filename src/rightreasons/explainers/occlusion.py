@@ -1,0 +1,108 @@
+"""Occlusion: how the prediction changes when a window of the input is covered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor
+
+from rightreasons.errors import InvalidSettingError
+from rightreasons.explainers.averaged_gradient import stacked_rows
+from rightreasons.explainers.explainer import Explainer
+from rightreasons.explainers.subject import Subject
+from rightreasons.setting import checked_number
+from rightreasons.target import Target
+
+__all__ = ["Occlusion"]
+
+
+@final
+class Occlusion(Explainer):
+    r"""Occlusion: how the prediction changes when a window of the input is covered.
+
+    .. math:: h_i(x) = \frac{1}{|W_i|} \sum_{w \in W_i} t(x) - t(x \text{ with } w \text{ covered})
+
+    :math:`W_i` are the windows that hold feature i. A window is a square of pixels over all
+    channels, a run of numeric columns, or a run of tokens. For evaluation only: it is a difference
+    of many passes, so `create_graph` is refused.
+
+    Differs from the paper: overlapping windows are averaged, not kept apart.
+
+    Args:
+        window: Side of the window, in pixels, columns or tokens.
+        stride: Distance of windows, at most ``window``; the same as it if None.
+        value: What covers them, in units of the input; of embeddings for tokens.
+        max_rows: The most rows of one stacked pass; None is no ceiling.
+        target: See `Explainer`.
+
+    Example:
+        >>> model = torch.nn.Linear(3, 2)
+        >>> x, y = torch.rand(1, 3), torch.tensor([1])
+        >>> torch.allclose(Occlusion(window=1)(model, x, y)[0], model.weight[1] * x[0], atol=1e-6)
+        True
+
+    References:
+        zeiler2014visualizing
+    """
+
+    is_differentiable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        *,
+        window: int = 4,
+        stride: int | None = None,
+        value: float = 0.0,
+        max_rows: int | None = 256,
+        target: Target | str = Target.LOGIT,
+    ) -> None:
+        super().__init__(target=target)
+        self.window = checked_number("window", window)
+        self.stride = checked_number(
+            "stride", window if stride is None else stride, low=1, high=self.window
+        )
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidSettingError(f"Expected `value` to be a number, but got {value!r}.")
+        self.value = float(value)
+        self.max_rows = None if max_rows is None else checked_number("max_rows", max_rows)
+
+    def attribution(self, subject: Subject) -> Tensor:
+        """See `Explainer.attribution`."""
+        features = subject.features
+        corners, axes = self._corners(features, has_tokens=subject.has_tokens)
+        plain = self.target(subject.probe(needs_gradient=False).logits, subject.y)
+        trailing = (1,) * (features.ndim - 1)
+        total = torch.zeros_like(features)
+        count = torch.zeros_like(features)
+        rows = stacked_rows(len(corners), len(features), self.max_rows, features.device)
+        for copies, samples in rows:
+            cover = self._cover(corners[copies], features, axes).expand(-1, *features.shape[1:])
+            covered = torch.where(cover, self.value, features[samples])
+            logits = subject.probe(covered, samples, needs_gradient=False).logits
+            drop = plain[samples] - self.target(logits, subject.y[samples])
+            total.index_add_(0, samples, drop.reshape(-1, *trailing).to(total.dtype) * cover)
+            count.index_add_(0, samples, cover.to(count.dtype))
+        return total / count
+
+    def _corners(self, features: Tensor, *, has_tokens: bool) -> tuple[Tensor, Sequence[int]]:
+        """Where windows start, ``(K, axes)``, and along which axes they move."""
+        axes = [1] if has_tokens or features.ndim == 2 else range(2, features.ndim)
+        # The last window is the first that meets the end.
+        reaches = [max(1, features.shape[axis] - self.window + self.stride) for axis in axes]
+        starts = [torch.arange(0, reach, self.stride) for reach in reaches]
+        corners = torch.cartesian_prod(*starts).reshape(-1, len(starts))
+        return corners.to(features.device), axes
+
+    def _cover(self, corners: Tensor, features: Tensor, axes: Sequence[int]) -> Tensor:
+        """True inside each row's window; ``(R, *S)``, of length 1 along other axes."""
+        shape = [1] * (features.ndim - 1)
+        cover = torch.ones(len(corners), *shape, dtype=torch.bool, device=features.device)
+        for axis, start in zip(axes, corners.T, strict=True):
+            place = torch.arange(features.shape[axis], device=features.device)
+            inside = (place >= start[:, None]) & (place < start[:, None] + self.window)
+            along = [len(corners), *shape]
+            along[axis] = len(place)
+            cover = cover & inside.reshape(along)
+        return cover

@@ -1,0 +1,237 @@
+"""A model as the graph relevance runs through: what each operation is, and what it read."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from torch import Tensor, fx, nn
+
+from rightreasons.errors import UnsupportedLayerError
+
+__all__ = ["Kind", "Operation", "RelevanceGraph"]
+
+
+class Kind(Enum):
+    """What an operation does with relevance."""
+
+    AFFINE = auto()
+    """Linear or convolution: hands it down by a rule."""
+    AVERAGE = auto()
+    """Average pooling and the like: by the same rule, with weights that are not negative."""
+    ROUTE = auto()
+    """Moves, selects or repeats entries: hands it to the entries it took."""
+    PASS = auto()
+    """Each entry has one entry to come from: hands it down as it is."""
+    SCALE = auto()
+    """As PASS, and affine with constants, so that a box stays a box."""
+    SUM = auto()
+    """Splits it among its summands."""
+
+
+_AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+_MODULES: dict[Kind, tuple[type[nn.Module], ...]] = {
+    Kind.AFFINE: _AFFINE,
+    Kind.AVERAGE: (
+        *(nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d),
+        *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d),
+    ),
+    Kind.ROUTE: (
+        *(nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.Flatten, nn.Unflatten, nn.ZeroPad2d),
+        *(nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d, nn.AdaptiveMaxPool3d, nn.PixelShuffle),
+    ),
+    Kind.PASS: (
+        *(nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.Softplus, nn.ELU, nn.CELU, nn.SELU),
+        *(nn.GELU, nn.SiLU, nn.Mish, nn.Sigmoid, nn.Tanh, nn.Hardswish, nn.Hardtanh),
+    ),
+    Kind.SCALE: (
+        *(*_NORMS, nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d),
+        *(nn.AlphaDropout, nn.FeatureAlphaDropout),
+    ),
+}
+_NAMES: dict[Kind, set[str]] = {
+    Kind.AVERAGE: {
+        *("avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"),
+        *("adaptive_avg_pool3d", "mean", "sum"),
+    },
+    Kind.ROUTE: {
+        *("max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool2d", "flatten", "reshape"),
+        *("view", "permute", "transpose", "squeeze", "unsqueeze", "unflatten", "getitem", "cat"),
+        *("contiguous", "concat", "expand", "expand_as"),
+    },
+    Kind.PASS: {
+        *("relu", "relu6", "leaky_relu", "softplus", "elu", "celu", "selu", "gelu", "silu", "mish"),
+        *("sigmoid", "tanh", "hardtanh", "hardswish"),
+    },
+    Kind.SCALE: {"dropout", "dropout2d", "alpha_dropout", "clone", "to", "float", "double", "neg"},
+}
+_KINDS = {name: kind for kind, names in _NAMES.items() for name in names}
+_ARITHMETIC = ("add", "sub", "mul", "truediv")
+_SAME_AS = {"div": "truediv", "subtract": "sub", "multiply": "mul"}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One step of the pass, and what is needed to hand relevance down through it."""
+
+    kind: Kind
+    parents: tuple[fx.Node, ...]
+    function: Callable[..., Tensor]
+    """Its output, from the values of its parents."""
+    layer: nn.Module | None = None
+    norm: nn.Module | None = None
+    """A BatchNorm that alone reads this layer and is folded into it."""
+
+
+class RelevanceGraph(nn.Module):
+    """Runs a model operation by operation and remembers what each is and gave.
+
+    Called with ``x`` it gives the logits; `values`, `operations` (of everything that depends on
+    ``x``, in order), `source` and `sink` are there afterwards. All operations without a rule are
+    refused at once.
+
+    Args:
+        model: One that `torch.fx` can trace.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.root = nn.Sequential(model)  # so that a single layer is one call, too
+        self.values: dict[fx.Node, Any] = {}
+        self.operations: dict[fx.Node, Operation] = {}
+        self.source: fx.Node
+        self.sink: fx.Node
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits, as the model gives them."""
+        self.modules_by_name = dict(self.root.named_modules())
+        nodes = list(_traced(self.root).nodes)
+        self.source, *others = nodes
+        self.values = {self.source: x}
+        self.operations = {}
+        unsupported = []
+        carriers = {self.source}  # what depends on x
+        for node in others[:-1]:
+            value = self.values[node] = self._run(node, {})
+            if carriers.isdisjoint(node.all_input_nodes) or not _holds_features(value):
+                continue
+            carriers.add(node)
+            operation = self._operation(node, carriers) if isinstance(value, Tensor) else None
+            if operation is None:
+                unsupported.append(self._described(node))
+            else:
+                self.operations[node] = operation
+        if unsupported:
+            raise UnsupportedLayerError(
+                "Expected a model of layers that LRP has a rule for, but got "
+                f"{', '.join(unsupported)}. Use another explainer, such as InputTimesGradient."
+            )
+        sink: Any = nodes[-1].args[0]
+        self.sink = sink
+        return self.values[sink] if isinstance(sink, fx.Node) else sink  # type: ignore[no-any-return]
+
+    def _run(self, node: fx.Node, given: dict[fx.Node, Any]) -> Any:
+        def value(other: fx.Node) -> Any:
+            return given[other] if other in given else self.values[other]
+
+        args = fx.node.map_arg(node.args, value)
+        kwargs = fx.node.map_arg(node.kwargs, value)
+        if kwargs.get("inplace"):
+            kwargs = {**kwargs, "inplace": False}
+        target: Any = node.target
+        match node.op:
+            case "placeholder":
+                return args[0] if args else None
+            case "get_attr":
+                return operator.attrgetter(target)(self.root)
+            case "call_module":
+                return self.modules_by_name[target](*args, **kwargs)
+            case "call_method":
+                return getattr(args[0], _name(node))(*args[1:], **kwargs)
+        return target(*args, **kwargs)
+
+    def _operation(self, node: fx.Node, carriers: set[fx.Node]) -> Operation | None:
+        parents = tuple(parent for parent in node.all_input_nodes if parent in carriers)
+
+        def function(*values: Tensor) -> Tensor:
+            return self._run(node, dict(zip(parents, values, strict=True)))  # type: ignore[no-any-return]
+
+        if node.op != "call_module":
+            kind = _kind_of_call(node, carriers)
+            return None if kind is None else Operation(kind, parents, function)
+        layer = self.modules_by_name[str(node.target)]
+        kinds = [kind for kind, types in _MODULES.items() if isinstance(layer, types)]
+        if not kinds or (isinstance(layer, _NORMS) and layer.running_mean is None):
+            return None
+        before = self.operations.get(parents[0])
+        if isinstance(layer, _NORMS) and before is not None and self._folds(parents[0], before):
+            return Operation(Kind.AFFINE, before.parents, function, before.layer, layer)
+        return Operation(kinds[0], parents, function, layer)
+
+    def _folds(self, node: fx.Node, operation: Operation) -> bool:
+        is_last = len(node.users) == 1 and operation.norm is None
+        has_channels = not isinstance(operation.layer, nn.Linear) or self.values[node].ndim == 2
+        return operation.kind is Kind.AFFINE and is_last and has_channels
+
+    def _described(self, node: fx.Node) -> str:
+        if node.op == "call_module":
+            name = type(self.modules_by_name[str(node.target)]).__name__
+            return f"`{_path(node.target)}` ({name})"
+        stack = node.meta.get("nn_module_stack") or {"": ""}
+        path = _path(list(stack)[-1])
+        return f"{_name(node)}() in {f'`{path}`' if path else 'the model'}"
+
+
+class _Tracer(fx.Tracer):
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        bases = (base for types in _MODULES.values() for base in types if isinstance(m, base))
+        is_renamed = any(type(m).forward is base.forward for base in bases)
+        return is_renamed or super().is_leaf_module(m, module_qualified_name)
+
+    def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
+        del forward  # would run hooks, which expect tensors
+        return super().call_module(m, m.forward, args, kwargs)
+
+
+def _traced(root: nn.Module) -> fx.Graph:
+    try:
+        return _Tracer().trace(root)
+    except Exception as error:  # whatever the user's code makes of a proxy
+        raise UnsupportedLayerError(
+            f"Expected a model that torch.fx can trace, but its code depends on values: {error} "
+            "Use another explainer, such as InputTimesGradient."
+        ) from error
+
+
+def _kind_of_call(node: fx.Node, carriers: set[fx.Node]) -> Kind | None:
+    name = _SAME_AS.get(_name(node), _name(node))
+    if name not in _ARITHMETIC:
+        return _KINDS.get(name)
+    operands = [arg for arg in node.args[:2] if arg in carriers]
+    if node.kwargs or not operands:
+        return None
+    if len(operands) == 1:
+        is_divisor = name == "truediv" and node.args[1] is operands[0]
+        return None if is_divisor else Kind.SCALE
+    return Kind.SUM if name in ("add", "sub") and operands[0] is not operands[1] else None
+
+
+def _name(node: fx.Node) -> str:
+    """What a call is called, without the underscore of those that work in place."""
+    target = node.target
+    name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+    return name.rstrip("_") if not name.startswith("_") else name
+
+
+def _path(name: object) -> str:
+    return str(name).removeprefix("0").removeprefix(".")
+
+
+def _holds_features(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return any(_holds_features(part) for part in value)
+    return isinstance(value, Tensor) and value.is_floating_point()

@@ -1,0 +1,148 @@
+"""What gets explained: a model at samples, with the tensor that carries the attribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from rightreasons.double_backward import innermost
+from rightreasons.errors import InvalidBatchError
+from rightreasons.probe import Probe
+from rightreasons.types import Batch
+
+__all__ = ["Subject"]
+
+
+class Subject:
+    """A model and the samples it is explained at, always as at test time.
+
+    Floating point inputs are the features themselves. Integer inputs are token ids: their features
+    are what the first `nn.Embedding` makes of them, ``(N, T, E)``.
+
+    Args:
+        model: Gives logits ``(N, K)``.
+        x: ``(N, *S)``.
+        y: ``(N,)``: the class of each sample that is explained.
+        create_graph: Whether attributions must reach weights and ``x``.
+
+    Example:
+        >>> model = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(12, 2))
+        >>> tokens = torch.tensor([[1, 5, 3]])
+        >>> subject = Subject(model, tokens, torch.tensor([0]), create_graph=False)
+        >>> subject.features.shape, subject.has_tokens
+        (torch.Size([1, 3, 4]), True)
+    """
+
+    def __init__(self, model: nn.Module, x: Tensor, y: Tensor, *, create_graph: bool) -> None:
+        batch = Batch(x=x, y=y)
+        if not len(batch):
+            raise InvalidBatchError("Expected at least one sample to explain, but got none.")
+        self.model = innermost(model)
+        self.x, self.y, self.create_graph = batch.x, batch.y, create_graph
+        self.has_tokens = not x.is_floating_point()
+        self._embedding = _first_embedding(self.model, x) if self.has_tokens else None
+        self.features = self._embedded()
+
+    def probe(
+        self,
+        features: Tensor | None = None,
+        samples: Tensor | None = None,
+        *,
+        needs_gradient: bool = True,
+        layers: Sequence[str] = (),
+    ) -> Probe:
+        """Pass features through the model: its own, or altered copies of some samples.
+
+        Args:
+            features: ``(R, *S)``; the subject's own if None.
+            samples: ``(R,)``: which sample each row is a copy of; needed with ``features``.
+            needs_gradient: Whether gradients will be taken.
+            layers: Names of the model's layers whose activations are recorded.
+        """
+        features = self.features if features is None else features
+        y = self.y if samples is None else self.y[samples]
+        model, prefix = self.model, ""
+        if self._embedding is not None:
+            tokens = self.x if samples is None else self.x[samples]
+            model, prefix = _BehindEmbedding(self.model, self._embedding, tokens), "model."
+        probe = Probe.at_test_time(
+            model,
+            Batch.trusted(x=features, y=y),
+            needs_gradient=needs_gradient,
+            create_graph=self.create_graph,
+            layers=[prefix + layer for layer in layers],
+        )
+        probe.activations = {n.removeprefix(prefix): a for n, a in probe.activations.items()}
+        return probe
+
+    def refuse_tokens(self, explainer: str) -> None:
+        """Raise if the samples are token ids, which ``explainer`` cannot work with."""
+        if self.has_tokens:
+            raise InvalidBatchError(
+                f"Expected floating point `x` for {explainer}, but got token ids. Use "
+                "InputGradient, SmoothGrad or IntegratedGradients, which explain their embeddings."
+            )
+
+    def _embedded(self) -> Tensor:
+        if self._embedding is None:
+            return self.x if self.create_graph else self.x.detach()
+        with torch.set_grad_enabled(self.create_graph):
+            features: Tensor = self._embedding(self.x)
+        return features
+
+
+class _BehindEmbedding(nn.Module):
+    """A token model that is given the embeddings of its tokens."""
+
+    def __init__(self, model: nn.Module, embedding: nn.Embedding, tokens: Tensor) -> None:
+        super().__init__()
+        self.model, self.embedding, self.tokens = model, embedding, tokens
+
+    def forward(self, features: Tensor) -> Tensor:
+        def replaced(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+            del module
+            return features if _same_tokens(inputs[0], self.tokens) else output
+
+        hook = self.embedding.register_forward_hook(replaced)
+        try:
+            logits: Tensor = self.model(self.tokens)
+        finally:
+            hook.remove()
+        return logits
+
+
+class _FoundError(Exception):
+    """Ends a pass as soon as the embedding is known."""
+
+
+def _first_embedding(model: nn.Module, tokens: Tensor) -> nn.Embedding:
+    found: list[nn.Embedding] = []
+
+    def stop(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        if isinstance(module, nn.Embedding) and _same_tokens(inputs[0], tokens):
+            found.append(module)
+            raise _FoundError
+
+    tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
+    hooks = [table.register_forward_pre_hook(stop) for table in tables]
+    try:
+        if tables:
+            with torch.no_grad():
+                model(tokens)
+    except _FoundError:
+        pass
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not found:
+        raise InvalidBatchError(
+            f"Expected floating point `x`, or token ids that an nn.Embedding of the model reads, "
+            f"but got {tokens.dtype} and no such layer. Give the model the embeddings."
+        )
+    return found[0]
+
+
+def _same_tokens(given: Tensor, tokens: Tensor) -> bool:
+    return given is tokens or (given.shape == tokens.shape and bool((given == tokens).all()))

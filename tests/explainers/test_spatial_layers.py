@@ -1,0 +1,55 @@
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from rightreasons.errors import InvalidSettingError
+from rightreasons.explainers import last_spatial_layer, resolution_layers
+from rightreasons.models import lenet, mlp, resnet18, small_cnn, vgg11
+
+IMAGE = torch.zeros(2, 3, 32, 32)
+
+
+def test_blocks_are_named_rather_than_their_last_layer():
+    net = resnet18(size=32, width=1 / 16)
+    assert resolution_layers(net, IMAGE) == ["layer1", "layer2", "layer3", "layer4"]
+    assert last_spatial_layer(net, IMAGE) == "layer4"
+    large = resnet18(size=64, width=1 / 16, stem="imagenet")
+    names = resolution_layers(large, torch.zeros(1, 3, 64, 64))
+    assert names == ["act1", "layer1", "layer2", "layer3", "layer4"]
+
+
+def test_a_net_that_pools_at_its_end_is_read_before():
+    assert last_spatial_layer(lenet(), IMAGE) == "act4"
+    assert resolution_layers(lenet(), IMAGE) == ["act2", "act4"]
+    small = small_cnn(classes=2)
+    name = last_spatial_layer(small, torch.zeros(1, 3, 28, 28))
+    assert isinstance(small.get_submodule(name), nn.ReLU)
+    vgg = vgg11(size=32, width=1 / 16)
+    assert isinstance(vgg.get_submodule(last_spatial_layer(vgg, IMAGE)), nn.ReLU)
+
+
+def test_activations_in_code_are_seen_through_the_block_around_them():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.pool = nn.Conv2d(3, 3, 3, padding=1), nn.MaxPool2d(2)
+
+        def forward(self, x):
+            return functional.relu(self.conv(x) + x)
+
+    net = nn.Sequential(Block(), Block(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+    assert last_spatial_layer(net, IMAGE) == "1"
+
+
+def test_the_model_and_its_mode_are_left_alone():
+    net = small_cnn(classes=2).train()
+    before = {key: value.clone() for key, value in net.state_dict().items()}
+    last_spatial_layer(net, torch.rand(4, 3, 28, 28))
+    assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
+    assert all(module.training and not module._forward_hooks for module in net.modules())
+
+
+def test_a_model_without_maps_is_refused_with_a_remedy():
+    with pytest.raises(InvalidSettingError, match=r"convolutional features.*Name a layer with"):
+        last_spatial_layer(mlp(inputs=3072, classes=2), IMAGE)
