@@ -66,10 +66,13 @@ def library_step(model: nn.Module, batch: rr.Batch, objective: rr.Objective) -> 
 
 
 def corner_batch(size: int, shape: tuple[int, int, int]) -> rr.Batch:
-    """Random images with a 4 x 4 mask in the first corner."""
+    """Random images with a 4 x 4 mask in one of the four corners, as Decoy MNIST has them."""
     x = torch.rand(size, *shape)
     mask: Tensor = torch.zeros(size, 1, *shape[1:])
-    mask[:, :, :4, :4] = 1
+    for number in range(size):
+        rows = slice(0, 4) if number % 2 else slice(-4, None)
+        columns = slice(0, 4) if number // 2 % 2 else slice(-4, None)
+        mask[number, :, rows, columns] = 1
     return rr.Batch(x=x, y=torch.randint(10, (size,)), mask=mask)
 
 
@@ -94,6 +97,11 @@ def measure(model: Callable[[], nn.Module], batch: rr.Batch, rounds: int) -> dic
         "erm": library_step(model(), batch, rr.recipes.erm()),
         "r3 by hand": r3_by_hand(model(), batch),
         "r3": library_step(model(), batch, rr.recipes.r3()),
+        "smooth_r3, 5 samples": library_step(model(), batch, rr.recipes.smooth_r3()),
+        "ibp_ex": library_step(model(), batch, rr.recipes.ibp_ex()),
+        "rand_r4, 10 samples": library_step(model(), batch, rr.recipes.rand_r4(num_samples=10)),
+        "adv_r4, 10 steps": library_step(model(), batch, rr.recipes.adv_r4(num_steps=10)),
+        "cert_r4": library_step(model(), batch, rr.recipes.cert_r4()),
     }
     result = medians(steps, "cross_entropy by hand", rounds)
     by_hand = medians({k: steps[k] for k in ("r3 by hand", "r3")}, "r3 by hand", rounds)

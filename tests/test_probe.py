@@ -7,7 +7,8 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.errors import DoubleBackwardError, InvalidBatchError, UnknownNameError
-from rightreasons.probe import depends_on_mode, placed
+from rightreasons.mode import depends_on_mode
+from rightreasons.probe import placed, strongest
 
 
 @pytest.mark.parametrize("target", list(rr.Target))
@@ -242,3 +243,9 @@ def test_modules_of_the_users_own_may_depend_on_the_mode():
 
     assert depends_on_mode(nn.Sequential(Own()))
     assert not depends_on_mode(nn.Sequential(Own()).eval())
+
+
+def test_the_strongest_need_covers_all():
+    assert strongest([]) is False
+    assert strongest([False, "inside"]) == "inside"
+    assert strongest(["inside", True, False]) is True

@@ -13,7 +13,7 @@ from torch import Tensor, distributed, nn
 from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.metrics import METRICS, Metric, suitable
-from rightreasons.probe import Probe, placed
+from rightreasons.probe import Probe, placed, strongest
 from rightreasons.setting import checked_number
 from rightreasons.types import Batch
 
@@ -51,7 +51,7 @@ def evaluate(
     data = as_dataset(data)
     checked_number("batch_size", batch_size)
     chosen = prepared_metrics(metrics, data)
-    needs_gradient = any(metric.needs_gradient for metric in chosen)
+    needs_gradient = strongest(metric.needs_gradient for metric in chosen)
     layers = [layer for metric in chosen for layer in metric.layers]
     rows = _share_of_rows(len(data), batch_size)
     with _test_mode(model), nullcontext() if needs_gradient else torch.no_grad():

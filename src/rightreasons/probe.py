@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,20 +16,19 @@ from rightreasons.double_backward import (
     refuse_dead_ends,
     twice_differentiable,
 )
-from rightreasons.errors import DoubleBackwardError, InvalidBatchError, UnknownNameError
+from rightreasons.entry import Entry, FoldedEntry, ScatteredEntry
+from rightreasons.errors import DoubleBackwardError, InvalidBatchError
+from rightreasons.fold import fold_of
+from rightreasons.inside import Inside
+from rightreasons.mode import as_at_test_time
+from rightreasons.recording import recorded_outputs
 from rightreasons.target import Target
 from rightreasons.types import Batch
 
-__all__ = ["Probe", "depends_on_mode", "placed"]
+__all__ = ["Need", "Probe", "placed", "strongest"]
 
-_MODELESS = {
-    *(nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Identity, nn.Flatten, nn.Unflatten),
-    *(nn.Linear, nn.Bilinear, nn.Embedding, nn.LayerNorm, nn.GroupNorm),
-    *(nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d),
-    *(nn.MaxPool1d, nn.MaxPool2d, nn.AvgPool1d, nn.AvgPool2d, nn.ZeroPad2d, nn.Upsample),
-    *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d),
-    *(nn.ReLU, nn.LeakyReLU, nn.ELU, nn.SELU, nn.GELU, nn.SiLU, nn.Softplus, nn.Sigmoid, nn.Tanh),
-}
+Need = bool | Literal["inside"]
+"""Which gradients are read: all, those inside the masks, or none."""
 
 
 class Probe:
@@ -44,7 +43,9 @@ class Probe:
     Args:
         model: Gives logits ``(N, K)``.
         batch: The samples.
-        needs_gradient: Whether `gradient` will be asked for; a pass without is cheaper.
+        needs_gradient: Whether `gradient` will be asked for, or ``"inside"`` if `inside` alone
+            will, which is several times cheaper in nets that begin with a linear layer; a pass
+            without gradients is cheapest.
         create_graph: Whether gradients must reach the weights (training) or not (measuring).
         layers: Names of submodules whose outputs `activations` should hold.
         max_rows: The most rows one stacked pass of `each_at` may have; None is no ceiling.
@@ -62,7 +63,7 @@ class Probe:
         model: nn.Module,
         batch: Batch,
         *,
-        needs_gradient: bool = False,
+        needs_gradient: Need = False,
         create_graph: bool = True,
         layers: Sequence[str] = (),
         max_rows: int | None = None,
@@ -74,7 +75,11 @@ class Probe:
         self.layers = tuple(layers)
         self.max_rows = max_rows
         self.activations: dict[str, Tensor] = {}
-        self.features = self._differentiable(batch.x)
+        folds = needs_gradient == "inside" and batch.mask is not None and not batch.x.requires_grad
+        self._fold = fold_of(innermost(model), batch.x) if folds else None
+        self._entered: dict[str, Tensor] = {}
+        self._inside: Inside | None = None
+        self.features = batch.x if self._fold is not None else self._differentiable(batch.x)
         self.logits = self._forward()
         self._gradients: dict[Target, Tensor] = {}
 
@@ -93,8 +98,40 @@ class Probe:
         """The gradient of ``target`` for each sample, shaped as `features`; kept once taken."""
         target = Target(target)
         if target not in self._gradients:
-            self._gradients[target] = self._take_gradient(target)
+            if not self.features.requires_grad:
+                raise DoubleBackwardError(
+                    "Expected a probe made with `needs_gradient=True` before asking for gradients. "
+                    "A term or metric that reads `probe.gradient` sets `needs_gradient = True`."
+                )
+            self._gradients[target] = self._gradient_at(self.features, target)
         return self._gradients[target]
+
+    @property
+    def inside(self) -> Inside:
+        """The model as a function of the features that masks touch; made once."""
+        if self._inside is None:
+            mask = self.mask
+            full = self.features.shape[1:]
+            touched = (mask != 0).any(dim=0).expand(full).flatten().nonzero().flatten()
+            entry: Entry
+            if self._fold is not None:
+                entered = self._entered[self._fold.name]
+                values = self.features.flatten(1).index_select(1, touched)
+                entry = FoldedEntry(
+                    fold=self._fold, entered=entered, values=values, columns=touched
+                )
+            else:
+                core = innermost(self.model)
+                entry = ScatteredEntry(model=core, features=self.features, columns=touched)
+            self._inside = Inside(
+                entry=entry,
+                model=innermost(self.model),
+                mask=mask.expand(-1, *full).flatten(1).index_select(1, touched),
+                y=self.batch.y,
+                nominal=self._gradient_at_entry,
+                max_rows=self.max_rows,
+            )
+        return self._inside
 
     @classmethod
     def at_test_time(cls, model: nn.Module, batch: Batch, **settings: Any) -> Probe:
@@ -104,7 +141,7 @@ class Probe:
         the constructor.
         """
         core = innermost(model)
-        with _test_time(core):
+        with as_at_test_time(core):
             return cls(core, batch, **settings)
 
     def at(self, features: Tensor, *, create_graph: bool | None = None) -> Probe:
@@ -184,9 +221,12 @@ class Probe:
         wanted = torch.enable_grad() if self.needs_gradient else nullcontext()
         safe = twice_differentiable(self.model) if twice else nullcontext()
         apart = out_of_place(self.model) if self.needs_gradient or self.layers else nullcontext()
-        recorded = _recorded(innermost(self.model), self.layers, self.activations)
+        core = innermost(self.model)
+        recorded = recorded_outputs(core, self.layers, self.activations)
+        first = [self._fold.name] if self._fold else []
+        entered = recorded_outputs(core, first, self._entered, differentiable=True)
         version = None if self.features.is_inference() else self.features._version
-        with wanted, explained(), safe, apart, recorded:
+        with wanted, explained(), safe, apart, recorded, entered:
             logits = self.model(self.features)
         if version is not None and self.features._version != version:
             raise InvalidBatchError(
@@ -208,12 +248,12 @@ class Probe:
             )
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
-    def _take_gradient(self, target: Target) -> Tensor:
-        if not self.features.requires_grad:
-            raise DoubleBackwardError(
-                "Expected a probe made with `needs_gradient=True` before asking for gradients. A "
-                "term or metric that reads `probe.gradient` sets `needs_gradient = True`."
-            )
+    def _gradient_at_entry(self, target: Target) -> Tensor:
+        if self._fold is None:
+            return self.gradient(target)
+        return self._gradient_at(self._entered[self._fold.name], target)
+
+    def _gradient_at(self, point: Tensor, target: Target) -> Tensor:
         if not self.logits.requires_grad:
             raise DoubleBackwardError(
                 "Expected logits that depend on the input, but the model cuts the graph. Remove "
@@ -222,11 +262,22 @@ class Probe:
         with explained(), torch.enable_grad():
             value = target(self.logits, self.batch.y).sum()
             (gradient,) = torch.autograd.grad(
-                value, self.features, create_graph=self.create_graph, retain_graph=True
+                value, point, create_graph=self.create_graph, retain_graph=True
             )
         if self.create_graph:
             refuse_dead_ends(gradient)
         return gradient
+
+
+def strongest(needs: Iterable[Need]) -> Need:
+    """The need that covers all of them.
+
+    Example:
+        >>> strongest([False, "inside"])
+        'inside'
+    """
+    given = set(needs)
+    return True if True in given else "inside" if "inside" in given else False
 
 
 def placed(batch: Batch, model: nn.Module) -> Batch:
@@ -234,62 +285,3 @@ def placed(batch: Batch, model: nn.Module) -> Batch:
     floating = (weight for weight in model.parameters() if weight.is_floating_point())
     first = next(floating, None)
     return batch if first is None else batch.to(first.device, first.dtype)
-
-
-def depends_on_mode(model: nn.Module) -> bool:
-    """Whether a layer in train mode may mix samples or draw: BatchNorm, dropout and the like.
-
-    Layers known not to are let off; a module of the user's own may do anything, so it counts.
-    """
-    return any(module.training and not _is_modeless(module) for module in model.modules())
-
-
-def _is_modeless(module: nn.Module) -> bool:
-    if isinstance(module, nn.modules.dropout._DropoutNd):
-        return bool(module.p == 0)
-    if isinstance(module, nn.modules.instancenorm._InstanceNorm):
-        return not module.track_running_stats
-    return type(module) in _MODELESS
-
-
-@contextmanager
-def _test_time(model: nn.Module) -> Iterator[None]:
-    training = [module for module in model.modules() if module.training]
-    norms = [module for module in training if isinstance(module, nn.modules.batchnorm._NormBase)]
-    buffers = [(norm, dict(norm._buffers)) for norm in norms]
-    for module in training:
-        module.training = False
-    for norm, kept in buffers:
-        # The graph keeps the statistics it saw; a later pass in train mode moves them in place.
-        norm._buffers.update({n: b.clone() for n, b in kept.items() if b is not None})
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
-        for norm, kept in buffers:
-            norm._buffers.update(kept)
-
-
-@contextmanager
-def _recorded(
-    model: nn.Module, layers: Sequence[str], activations: dict[str, Tensor]
-) -> Iterator[None]:
-    modules = dict(model.named_modules()) if layers else {}
-    for name in layers:
-        if name not in modules:
-            raise UnknownNameError("layer of the model", name, [key for key in modules if key])
-
-    def record(name: str) -> Callable[[nn.Module, object, Tensor], None]:
-        def hook(module: nn.Module, inputs: object, output: Tensor) -> None:
-            del module, inputs
-            activations[name] = output
-
-        return hook
-
-    hooks = [modules[name].register_forward_hook(record(name)) for name in layers]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()

@@ -56,7 +56,12 @@ class Schedule:
     @property
     def num_updates(self) -> int:
         """Updates in an epoch."""
-        return math.ceil(len(self._batch_sizes()) / self.accumulate)
+        return math.ceil(self.num_passes / self.accumulate)
+
+    @property
+    def num_passes(self) -> int:
+        """Batches in an epoch."""
+        return len(self._batch_sizes())
 
     def updates(self, epoch: int) -> list[list[Micro]]:
         """This process's part of every update of an epoch."""

@@ -151,6 +151,7 @@ def fit(
         rank=fabric.global_rank,
         world_size=fabric.world_size,
     )
+    objective.prepare(data, num_passes=epochs * schedule.num_passes)
     made, decay = make_optimizer(
         optimizer,
         scheduler,

@@ -35,3 +35,12 @@ def test_image_too_small():
     with pytest.raises(InvalidSettingError, match="at least 6 x 6 pixels for derma_net"):
         derma_net(size=5)
     assert derma_net(size=6).fc1.in_features == 64
+
+
+def test_width_scales_channels_and_hidden_layers():
+    net = derma_net(size=28, width=0.5)
+    assert [net.conv1.out_channels, net.conv4.out_channels] == [16, 32]
+    assert net.fc1.out_features == net.fc2.out_features == 512
+    assert net(torch.rand(2, 3, 28, 28)).shape == (2, 2)
+    with pytest.raises(InvalidSettingError, match="Expected `width`"):
+        derma_net(width=0.0)

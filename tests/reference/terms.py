@@ -80,3 +80,63 @@ def group_dro(losses, groups, weights, step_size):
     total = sum(raised)
     weights = [weight / total for weight in raised]
     return weights, sum(weight * mean for weight, mean in zip(weights, means, strict=True))
+
+
+def masked_gradient(model, x, y, mask):
+    """Mask times the gradient of the loss, for one sample."""
+    return mask.expand_as(x) * input_gradient(model, x, y, loss_of)
+
+
+def smooth_r3(model, batch, noise):
+    """R4 paper, section 5: R3 on the mean gradient over noisy copies (SmoothGrad)."""
+    penalties = []
+    for n in range(len(batch.x)):
+        x, y, mask = batch.x[n], int(batch.y[n]), batch.mask[n]
+        total = torch.zeros_like(x)
+        for copy in noise:
+            total += masked_gradient(model, x + copy[n], y, mask)
+        penalties.append(sum((float(g) / len(noise)) ** 2 for g in total.flatten()))
+    return penalties
+
+
+def r4_over(model, batch, points, change=False):
+    """R4 paper, equation 3, with the maximum over given points: (K, N, *S)."""
+    penalties = []
+    for n in range(len(batch.x)):
+        x, y, mask = batch.x[n], int(batch.y[n]), batch.mask[n]
+        nominal = masked_gradient(model, x, y, mask)
+        largest = 0.0
+        for copy in points:
+            gradient = masked_gradient(model, copy[n], y, mask)
+            if change:
+                gradient = gradient - nominal
+            largest = max(largest, sum(float(g) ** 2 for g in gradient.flatten()))
+        penalties.append(largest)
+    return penalties
+
+
+def climb_masked_gradient(model, x, y, mask, start, epsilon, num_steps, step):
+    """R4 paper, section 4.2.2, one sample: signed steps up the penalty, the best point kept."""
+
+    def penalty(point):
+        point = point.clone().requires_grad_()
+        loss = torch.nn.functional.cross_entropy(model(point[None]), torch.tensor([y]))
+        (gradient,) = torch.autograd.grad(loss, point, create_graph=True)
+        return point, (mask.expand_as(x) * gradient).square().sum()
+
+    point, best, largest = start.clone(), start.clone(), -1.0
+    for number in range(num_steps + 1):
+        leaf, value = penalty(point)
+        if value.item() > largest:
+            best, largest = point.clone(), value.item()
+        if number == num_steps:
+            break
+        (slope,) = torch.autograd.grad(value, leaf)
+        for place in range(x.numel()):
+            m = float(mask.expand_as(x).flatten()[place])
+            low = max(float(x.flatten()[place]) - epsilon * m, 0.0)
+            high = min(float(x.flatten()[place]) + epsilon * m, 1.0)
+            sign = float(torch.sign(slope.flatten()[place]))
+            moved = float(point.flatten()[place]) + step * (high - low) * sign
+            point.view(-1)[place] = min(max(moved, low), high)
+    return best, largest

@@ -13,6 +13,7 @@ from rightreasons.models.resnet import resnet18 as resnet18
 from rightreasons.models.resnet import resnet34 as resnet34
 from rightreasons.models.resnet import resnet50 as resnet50
 from rightreasons.models.small_cnn import small_cnn as small_cnn
+from rightreasons.models.surgery import with_softplus as with_softplus
 from rightreasons.models.vgg import vgg11 as vgg11
 from rightreasons.models.weights import LoadedWeights as LoadedWeights
 from rightreasons.models.weights import load_weights as load_weights
@@ -34,4 +35,5 @@ __all__ = [
     "resnet50",
     "small_cnn",
     "vgg11",
+    "with_softplus",
 ]

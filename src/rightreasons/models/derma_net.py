@@ -7,7 +7,7 @@ from torch import nn
 from rightreasons.models.activation import Activation
 from rightreasons.models.convnet import Convolution, convnet
 from rightreasons.models.image_size import Size
-from rightreasons.setting import checked_choice
+from rightreasons.setting import checked_choice, checked_factor
 
 __all__ = ["derma_net"]
 
@@ -27,6 +27,7 @@ def derma_net(
     channels: int = 3,
     size: Size = 64,
     depth: int = 4,
+    width: float = 1.0,
     activation: Activation = "relu",
 ) -> nn.Sequential:
     """Four convolutions and three fully connected layers, as on Decoy DERM.
@@ -47,6 +48,8 @@ def derma_net(
         channels: Of the images.
         size: Of the images, one side or ``(H, W)``.
         depth: How many convolutions, 2 to 5.
+        width: Factor of the channels of convolutions and of the hidden layers' width: small images
+            need a smaller net.
         activation: See `activation_factory`.
 
     Shape:
@@ -57,12 +60,18 @@ def derma_net(
         Linear(in_features=14400, out_features=1024, bias=True)
     """
     depth = checked_choice("depth", depth, _DEPTHS)
+    factor = checked_factor("width", width)
+    plan = [layer._replace(channels=_scaled(layer.channels, factor)) for layer in _PLAN[:depth]]
     return convnet(
         "derma_net",
-        convolutions=_PLAN[:depth],
-        hidden=(1024,) * (depth - 2),
+        convolutions=tuple(plan),
+        hidden=(_scaled(1024, factor),) * (depth - 2),
         classes=classes,
         channels=channels,
         size=size,
         activation=activation,
     )
+
+
+def _scaled(number: int, factor: float) -> int:
+    return max(1, round(number * factor))

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from rightreasons.objectives.norm import Norm, checked_norm, sample_norm
+from rightreasons.norm import Norm, checked_norm, sample_norm
 from rightreasons.objectives.objective import Term
 from rightreasons.probe import Probe
 from rightreasons.target import Target

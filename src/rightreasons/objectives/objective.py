@@ -9,11 +9,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from rightreasons.datasets.dataset import Dataset
 from rightreasons.double_backward import refuse_wrappers
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.mode import depends_on_mode
 from rightreasons.objectives.auto_weight import AutoWeight
 from rightreasons.objectives.loss import Loss, stopping_at
-from rightreasons.probe import Probe, depends_on_mode
+from rightreasons.probe import Need, Probe, strongest
 from rightreasons.types import Batch
 
 __all__ = ["Objective", "Term", "Weight"]
@@ -51,14 +53,23 @@ class Term(_Summand):
 
     layers: tuple[str, ...] = ()
     """Names of layers whose activations it reads."""
-    needs_gradient: bool = False
-    """Whether it reads input gradients."""
+    needs_gradient: Need = False
+    """Whether it reads input gradients; ``"inside"`` if those of masked features alone."""
     is_task: bool = False
     """Whether it is what the model is for, against which penalties are weighed."""
 
     @abstractmethod
     def forward(self, probe: Probe) -> Tensor:
         """The loss of each sample, ``(N,)``."""
+
+    def prepare(self, data: Dataset, *, num_passes: int) -> None:
+        """Look at the training data before the first step.
+
+        Args:
+            data: What the model will be trained on; its card says what values are valid.
+            num_passes: How many batches training has.
+        """
+        del data, num_passes
 
     @property
     def name(self) -> str:
@@ -126,7 +137,7 @@ class Objective(_Summand):
         if not len(batch):
             raise InvalidBatchError("Expected a batch with at least one sample, but got none.")
         terms: dict[str, Term] = dict(self.terms.items())  # type: ignore[arg-type]
-        needs_gradient = any(term.needs_gradient for term in terms.values())
+        needs_gradient = strongest(term.needs_gradient for term in terms.values())
         apart = needs_gradient and self.frozen_statistics and depends_on_mode(model)
         settings: dict[str, Any] = {
             "create_graph": torch.is_grad_enabled(),
@@ -136,28 +147,28 @@ class Objective(_Summand):
         if needs_gradient:
             refuse_wrappers(model)
         if apart:  # first, since the task's pass moves the statistics
-            guided = Probe.at_test_time(model, batch, needs_gradient=True, **settings)
+            guided = Probe.at_test_time(model, batch, needs_gradient=needs_gradient, **settings)
+            measured = _means({n: one for n, one in terms.items() if one.needs_gradient}, guided)
             probe = Probe(model, batch, **settings)
+            measured |= _means({n: one for n, one in terms.items() if n not in measured}, probe)
         else:
-            guided = probe = Probe(model, batch, needs_gradient=needs_gradient, **settings)
-        parts = {}
-        for name, term in terms.items():
-            losses = term(guided if term.needs_gradient else probe)
-            if losses.shape != (len(batch),):
-                raise InvalidSettingError(
-                    f"Expected the term {name!r} to give one loss a sample, ({len(batch)},), but "
-                    f"got shape {tuple(losses.shape)}."
-                )
-            parts[name] = losses.mean()
+            probe = Probe(model, batch, needs_gradient=needs_gradient, **settings)
+            measured = _means(terms, probe)
+        parts = {name: measured[name] for name in terms}
         parameters = tuple(weight for weight in model.parameters() if weight.requires_grad)
         self._warm_up(parts, parameters, len(batch))
         weights = self.weights
         total = torch.stack([weights[name] * part for name, part in parts.items()]).sum()
-        prunes = needs_gradient and not batch.x.requires_grad
+        prunes = bool(needs_gradient) and not batch.x.requires_grad
         own = [weight for weight in self.parameters() if weight.requires_grad]
         stops: list[Tensor] | None = [*parameters, *own] if prunes else None
         logits = probe.logits.detach()
         return Loss(stopping_at(total, stops), parts, weights, logits, parameters, stops)
+
+    def prepare(self, data: Dataset, *, num_passes: int) -> None:
+        """Let every term look at the training data before the first step; `fit` does."""
+        for term in self.terms.values():
+            term.prepare(data, num_passes=num_passes)  # type: ignore[operator]
 
     @property
     def weights(self) -> dict[str, float]:
@@ -215,6 +226,19 @@ class Objective(_Summand):
 
     def _summands(self) -> list[tuple[str, Term, Weight | AutoWeight]]:
         return [(name, self.terms[name], self._weights[name]) for name in self.terms]  # type: ignore[misc]
+
+
+def _means(terms: dict[str, Term], probe: Probe) -> dict[str, Tensor]:
+    means = {}
+    for name, term in terms.items():
+        losses = term(probe)
+        if losses.shape != (len(probe.batch),):
+            raise InvalidSettingError(
+                f"Expected the term {name!r} to give one loss a sample, ({len(probe.batch)},), but "
+                f"got shape {tuple(losses.shape)}."
+            )
+        means[name] = losses.mean()
+    return means
 
 
 def _sum(left: Objective, right: Objective) -> Objective:

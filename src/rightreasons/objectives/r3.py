@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from rightreasons.objectives.norm import Norm, checked_norm, sample_norm
+from rightreasons.norm import Norm, checked_norm, sample_norm
 from rightreasons.objectives.objective import Term
 from rightreasons.probe import Probe
 from rightreasons.target import Target
@@ -31,7 +31,7 @@ class R3(Term):
         ross2017right, ghitu2025model
     """
 
-    needs_gradient = True
+    needs_gradient = "inside"
 
     def __init__(self, *, target: Target | str = Target.LOSS, norm: Norm = "squared_l2") -> None:
         super().__init__()
@@ -40,4 +40,5 @@ class R3(Term):
 
     def forward(self, probe: Probe) -> Tensor:
         """See `Term.forward`."""
-        return sample_norm(probe.mask * probe.gradient(self.target), self.norm)
+        inside = probe.inside
+        return sample_norm(inside.mask * inside.gradient(self.target), self.norm)

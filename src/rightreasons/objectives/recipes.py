@@ -8,17 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rightreasons.norm import Norm
 from rightreasons.objectives.cross_entropy import CrossEntropy
 from rightreasons.objectives.group_dro import GroupDRO
 from rightreasons.objectives.input_gradient import InputGradient
-from rightreasons.objectives.norm import Norm
 from rightreasons.objectives.objective import Objective, Weight
 from rightreasons.objectives.r3 import R3
+from rightreasons.objectives.robust_recipes import (
+    adv_r4,
+    cert_r4,
+    ibp_ex,
+    ibp_ex_r3,
+    pgd_ex,
+    rand_r4,
+    smooth_r3,
+)
 from rightreasons.objectives.weight_decay import WeightDecay
 from rightreasons.registry import Registry
 from rightreasons.target import Target
 
-__all__ = ["RECIPES", "erm", "group_dro", "input_gradient", "r3"]
+__all__ = [
+    "RECIPES",
+    "adv_r4",
+    "cert_r4",
+    "erm",
+    "group_dro",
+    "ibp_ex",
+    "ibp_ex_r3",
+    "input_gradient",
+    "pgd_ex",
+    "r3",
+    "rand_r4",
+    "smooth_r3",
+]
 
 
 def erm(
@@ -103,5 +125,18 @@ def _decayed(objective: Objective, weight_decay: float) -> Objective:
 
 
 RECIPES: Registry[Objective] = Registry(
-    "recipe", {"erm": erm, "group_dro": group_dro, "input_gradient": input_gradient, "r3": r3}
+    "recipe",
+    {
+        "adv_r4": adv_r4,
+        "cert_r4": cert_r4,
+        "erm": erm,
+        "group_dro": group_dro,
+        "ibp_ex": ibp_ex,
+        "ibp_ex_r3": ibp_ex_r3,
+        "input_gradient": input_gradient,
+        "pgd_ex": pgd_ex,
+        "r3": r3,
+        "rand_r4": rand_r4,
+        "smooth_r3": smooth_r3,
+    },
 )

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from rightreasons.errors import InvalidSettingError
-from rightreasons.objectives.norm import checked_norm, sample_norm
+from rightreasons.norm import checked_norm, sample_norm
 
 VALUES = torch.tensor([[1.0, -2.0, 2.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
 

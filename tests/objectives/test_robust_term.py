@@ -1,0 +1,68 @@
+import pytest
+import torch
+
+import rightreasons as rr
+from rightreasons.datasets import InMemory
+from rightreasons.datasets.dataset import Card
+from rightreasons.objectives import CertR4, RandR4
+from rightreasons.objectives.robust_term import checked_range
+
+
+@pytest.fixture
+def probe(tiny_net, tiny_batch):
+    tiny_net.eval()
+    return rr.Probe(tiny_net, tiny_batch, needs_gradient="inside")
+
+
+def test_the_box_is_cut_to_the_range_of_the_data_that_were_prepared(probe, tiny_batch):
+    term = RandR4(epsilon=0.9)
+    assert float(term.box(probe.inside).upper.max()) > 1.5
+    term.prepare(InMemory(tiny_batch, Card(valid_range=(-0.5, 1.25))), num_passes=1)
+    lower, upper = term.box(probe.inside)
+    assert float(upper.max()) == 1.25
+    assert float(lower.min()) == -0.5
+    own = RandR4(epsilon=0.9, valid_range=(0.0, 1.0))
+    own.prepare(InMemory(tiny_batch, Card(valid_range=(-0.5, 1.25))), num_passes=1)
+    assert float(own.box(probe.inside).upper.max()) == 1
+
+
+@pytest.mark.parametrize("epsilon", [0.4, None])
+def test_a_ramp_widens_the_box(probe, tiny_batch, epsilon):
+    term = RandR4(epsilon=epsilon, ramp=0.5, valid_range=(-1.0, 2.0))
+    term.prepare(InMemory(tiny_batch), num_passes=4)
+    widths = []
+    for _ in range(3):
+        lower, upper = term.box(probe.inside)
+        assert bool((lower <= probe.inside.values).all())
+        widths.append(float((upper - lower).mean()))
+    assert widths[0] == 0
+    assert widths[1] == pytest.approx(widths[2] / 2)
+
+
+def test_fit_prepares_terms(tiny_batch):
+    class Spy(RandR4):
+        seen = None
+
+        def prepare(self, data, *, num_passes):
+            super().prepare(data, num_passes=num_passes)
+            Spy.seen = (len(data), num_passes)
+
+    model = rr.models.mlp(inputs=32, hidden=(3,), classes=3).double()
+    objective = rr.objectives.CrossEntropy() + 1.0 * Spy(ramp=0.5)
+    rr.fit(model, objective, tiny_batch, epochs=2, batch_size=2, accumulate=2, progress=False)
+    assert Spy.seen == (6, 6)
+
+
+def test_settings_are_checked():
+    with pytest.raises(rr.errors.InvalidSettingError, match="Expected `epsilon` to be a finite"):
+        CertR4(epsilon=0.0)
+    for bad in ((1.0, 0.0), (1.0,), "no", 3):
+        with pytest.raises(rr.errors.InvalidSettingError, match="Expected `valid_range` to be a"):
+            CertR4(valid_range=bad)
+    assert checked_range([0, 1]) == (0.0, 1.0)
+
+
+def test_every_valid_value_needs_a_range(probe):
+    with pytest.raises(rr.errors.InvalidSettingError, match="Expected a `valid_range`"):
+        RandR4(epsilon=None)(probe)
+    assert torch.isfinite(RandR4(epsilon=None, valid_range=(0.0, 1.0))(probe)).all()

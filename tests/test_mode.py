@@ -1,0 +1,35 @@
+import pytest
+import torch
+from torch import nn
+
+from rightreasons import mode
+
+
+@pytest.mark.parametrize(
+    ("layer", "depends"),
+    [
+        (nn.Linear(2, 2), False),
+        (nn.BatchNorm1d(2), True),
+        (nn.Dropout(0.5), True),
+        (nn.Dropout(0.0), False),
+        (nn.InstanceNorm1d(2), False),
+        (nn.InstanceNorm1d(2, track_running_stats=True), True),
+    ],
+)
+def test_knows_which_layers_depend_on_their_mode(layer, depends):
+    assert mode.depends_on_mode(nn.Sequential(layer)) is depends
+    assert not mode.depends_on_mode(nn.Sequential(layer).eval())
+
+
+def test_test_time_is_undone_also_after_an_error():
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Dropout(0.5))
+    model[0].eval()
+    statistics = model[1].running_mean
+    with pytest.raises(ZeroDivisionError), mode.as_at_test_time(model):
+        assert not any(module.training for module in model.modules())
+        assert model[1].running_mean is not statistics
+        model(torch.rand(4, 2))
+        raise ZeroDivisionError
+    assert [module.training for module in model.modules()] == [True, False, True, True]
+    assert model[1].running_mean is statistics
+    assert torch.equal(statistics, torch.zeros(2))
