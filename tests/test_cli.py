@@ -85,7 +85,9 @@ def test_bench_list():
     assert "decoy" in " ".join(json.loads(in_process("bench", "list", "--json").stdout))
 
 
-@pytest.mark.parametrize("command", ["", "demo", "train", "evaluate", "report", "list", "bench"])
+@pytest.mark.parametrize(
+    "command", ["", "demo", "train", "evaluate", "certify", "report", "list", "bench"]
+)
 def test_help_explains(command):
     done = in_process(*command.split(), "--help")
     assert done.exit_code == 0
@@ -105,6 +107,8 @@ def test_help_explains(command):
         (["train", *TRAIN, "--devices", "0", "--out", "RUN"], "`devices` to be a whole number"),
         (["train", "--resume", "--epochs", "9", "--out", "RUN"], "but got --epochs. Leave"),
         (["evaluate", "RUN"], "it has no config.yaml"),
+        (["certify", "RUN", "--full-range"], "it has no config.yaml"),
+        (["certify", "RUN"], "Expected exactly one of --epsilon E and --full-range"),
         (["report", "RUN"], "it has no config.yaml"),
         (["list", "recipe"], "Did you mean 'recipes'"),
         (["bench", "show", "decoy-mnist", "--out", "RUN"], "it has no results.jsonl"),

@@ -8,6 +8,7 @@ import torch
 import yaml
 
 import rightreasons as rr
+from rightreasons import run as runs
 from rightreasons.errors import (
     CheckpointMismatchError,
     InvalidSettingError,
@@ -15,7 +16,14 @@ from rightreasons.errors import (
     RunNotFoundError,
     UnknownNameError,
 )
-from rightreasons.run import Config, evaluate_run, load_config, load_run, train_run
+from rightreasons.run import (
+    Config,
+    certify_run,
+    evaluate_run,
+    load_config,
+    load_run,
+    train_run,
+)
 
 CONFIG = Config(
     data="decoy-digits",
@@ -190,3 +198,46 @@ def test_batch_norm_and_selection_run_end_to_end(tmp_path):
         "accuracy/high",
         "accuracy/n",
     }
+
+
+def test_certifying_writes_what_it_gives(run, tmp_path):
+    other = tmp_path / "run"
+    shutil.copytree(run, other)
+    certificate = certify_run(other, epsilon=0.1, method="ibp", num_steps=2)
+    assert rr.Certificate.from_json(other / "certificate.json").samples == certificate.samples
+    data = rr.datasets.decoy_digits(seed=0)
+    model = load_run(other).load_model(data)
+    expected = rr.certify(model, data.test, epsilon=0.1, method="ibp", num_steps=2)
+    assert certificate.samples == expected.samples
+    assert certificate.model_sha256 == expected.model_sha256
+    assert certificate.data_sha256 == data.test.digest()
+    assert certificate.settings == {**expected.settings, "split": "test"}
+
+
+def test_certifying_on_validation_data_elsewhere(run, tmp_path):
+    path = tmp_path / "new" / "proof.json"
+    settings = {"epsilon": None, "method": "ibp", "num_steps": 0}
+    certificate = certify_run(run, split="validation", out=path, **settings)
+    assert len(certificate.samples) == len(rr.datasets.decoy_digits(seed=0).val)
+    assert path.exists()
+    assert not (run / "certificate.json").exists()
+
+
+def test_certifying_without_validation_data(run, tmp_path):
+    other = tmp_path / "run"
+    shutil.copytree(run, other)
+    text = (other / "config.yaml").read_text()
+    settings = "data_settings:\n  validation: 0\n"
+    (other / "config.yaml").write_text(text.replace("data_settings: {}\n", settings))
+    with pytest.raises(InvalidSettingError, match="Expected a run with validation data to certify"):
+        certify_run(other, epsilon=None, split="validation")
+
+
+def test_an_interrupted_certificate_is_not_written(run, tmp_path, monkeypatch):
+    def interrupted(*arguments, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "certify", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        certify_run(run, epsilon=None, out=tmp_path / "proof.json")
+    assert list(tmp_path.iterdir()) == []

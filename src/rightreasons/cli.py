@@ -17,6 +17,7 @@ from rich.table import Table
 
 from rightreasons import benchmark
 from rightreasons.catalogue import catalogue
+from rightreasons.cli_certify import certify
 from rightreasons.demo import demo as run_demo
 from rightreasons.errors import InvalidSettingError, RightReasonsError
 from rightreasons.process import is_main_process
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 bench = typer.Typer(no_args_is_help=True, help="The papers' tables, run again.")
 app.add_typer(bench, name="bench")
+app.command()(certify)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")]
 DataDir = Annotated[str | None, typer.Option(help="Folder with the data set's files.")]
@@ -160,11 +162,27 @@ def bench_run(
     out: Out,
     data_dir: DataDir = None,
     budget: Annotated[str, typer.Option(help="small or paper.")] = "small",
+    variant: Annotated[
+        list[str] | None, typer.Option(help="Run this variant only; repeatable.")
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Run this method only; repeatable.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run what is missing of a suite; start it twice to use two processes."""
+    """Run what is missing of a suite; start it twice to use two processes.
+
+    Set OMP_NUM_THREADS then, lest each process takes all cores.
+    """
     logging.getLogger("rightreasons").setLevel(logging.WARNING)
-    benchmark.run_suite(suite, data_dir=data_dir, out=out, budget=budget)
+    benchmark.run_suite(
+        suite,
+        data_dir=data_dir,
+        out=out,
+        budget=budget,
+        variants=variant or None,
+        methods=method or None,
+    )
     bench_show(suite, out, budget, as_json)
 
 

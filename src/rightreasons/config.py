@@ -13,6 +13,7 @@ from rightreasons import models
 from rightreasons.checkpoint import plain_values, write_atomically
 from rightreasons.datasets import Splits, load
 from rightreasons.errors import CheckpointMismatchError, InvalidSettingError, RunNotFoundError
+from rightreasons.metrics import METRICS, Metric
 from rightreasons.objectives import Objective
 from rightreasons.objectives.recipes import RECIPES
 from rightreasons.process import seeded
@@ -33,6 +34,7 @@ class Config:
         settings: Of the recipe.
         model_settings: Of the model.
         metrics: Names of what to measure; None is every metric the data suit.
+        metric_settings: Settings of metrics by name, for some of those in ``metrics``.
     """
 
     data: str
@@ -43,6 +45,7 @@ class Config:
     settings: dict[str, Any] = field(default_factory=dict)
     model_settings: dict[str, Any] = field(default_factory=dict)
     metrics: list[str] | None = None
+    metric_settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     epochs: int = 10
     batch_size: int = 250
     lr: float = 2e-3
@@ -84,6 +87,18 @@ class Config:
         return RECIPES.create(self.recipe, **self.settings).with_settings(
             frozen_statistics=self.frozen_statistics, max_rows=self.max_rows
         )
+
+    def build_metrics(self) -> list[Metric | str] | None:
+        """The metrics that were named, with their settings; None if none was."""
+        unknown = sorted(set(self.metric_settings) - set(self.metrics or ()))
+        if unknown:
+            raise InvalidSettingError(
+                f"Expected `metric_settings` of metrics that are measured, but got "
+                f"{', '.join(unknown)}. Name them in `metrics`."
+            )
+        if self.metrics is None:
+            return None
+        return [METRICS.create(n, **self.metric_settings.get(n, {})) for n in self.metrics]
 
 
 def save_config(folder: Path, config: Config) -> None:

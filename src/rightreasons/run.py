@@ -8,6 +8,7 @@
     model.safetensors   the weights
     results.json        what came out; its keys are in docs/reference/results.md
     examples.npz        some test samples with mask, prediction and input gradient
+    certificate.json    what was proved of the model, once `certify_run` was asked to
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
+from rightreasons.certification import Certificate, certify
 from rightreasons.checkpoint import load_weights_into, writable_folder, write_json
 from rightreasons.config import (
     Config,
@@ -32,15 +34,18 @@ from rightreasons.config import (
     unreadable,
 )
 from rightreasons.datasets import Dataset, Splits
-from rightreasons.errors import RunNotFoundError
+from rightreasons.errors import InvalidSettingError, RunNotFoundError
 from rightreasons.evaluation import evaluate, prepared_metrics
 from rightreasons.examples import write_examples
 from rightreasons.process import launched_fabric
+from rightreasons.setting import checked_choice
 from rightreasons.train import Fit, fit
 
 logger = logging.getLogger("rightreasons")
 
-__all__ = ["Config", "Run", "evaluate_run", "load_config", "load_run", "train_run"]
+__all__ = ["Config", "Run", "certify_run", "evaluate_run", "load_config", "load_run", "train_run"]
+
+SPLITS: tuple[Literal["test", "validation"], ...] = ("test", "validation")
 
 
 @dataclass(frozen=True)
@@ -82,9 +87,10 @@ def train_run(
     objective = config.build_objective()
     data = data or config.load_data()
     parts: dict[str, Dataset | None] = {"test": data.test, "validation": data.val}
+    metrics = config.build_metrics()
     for part in parts.values():
-        if part is not None and config.metrics is not None:
-            prepared_metrics(config.metrics, part)
+        if part is not None and metrics is not None:
+            prepared_metrics(metrics, part)
     model = config.build_model(data)
     folder = writable_folder(out)
     if resume and (folder / "checkpoint.pt").exists():
@@ -115,7 +121,7 @@ def train_run(
         fabric=fabric,
     )
     measured = {
-        name: evaluate(model, part, config.metrics, max_rows=config.max_rows)
+        name: evaluate(model, part, metrics, max_rows=config.max_rows)
         for name, part in parts.items()
         if part is not None
     }
@@ -154,8 +160,59 @@ def evaluate_run(
     config = run.config if data_dir is None else replace(run.config, data_dir=data_dir)
     data = config.load_data()
     model = run.load_model(data)
-    chosen = list(metrics) if metrics else config.metrics
+    chosen = list(metrics) if metrics else config.build_metrics()
     values = evaluate(model, data.test, chosen, max_rows=config.max_rows, progress=progress)
+    digest = _compared_digest(run, data)
+    return {**run.results, "data_sha256": digest, "metrics": {"test": values}}
+
+
+def certify_run(
+    folder: str | Path,
+    *,
+    epsilon: float | None,
+    method: Literal["ibp", "crown", "auto"] = "auto",
+    split: Literal["test", "validation"] = "test",
+    data_dir: str | None = None,
+    out: str | Path | None = None,
+    progress: bool = False,
+    **settings: Any,
+) -> Certificate:
+    """Certify the model of a finished run and write the certificate.
+
+    Args:
+        folder: The run's.
+        epsilon: See `certify`; None is the full range.
+        method: See `certify`.
+        split: The part of the data.
+        data_dir: Where the data set's files are, if not where they were.
+        out: The file to write; None is ``certificate.json`` in the run's folder.
+        progress: See `certify`.
+        settings: Further ones of `certify`.
+    """
+    run = load_run(folder)
+    split = checked_choice("split", split, SPLITS)
+    config = run.config if data_dir is None else replace(run.config, data_dir=data_dir)
+    data = config.load_data()
+    part = data.test if split == "test" else data.val
+    if part is None:
+        raise InvalidSettingError(
+            f"Expected a run with validation data to certify on them, but {folder} has none. Use "
+            'split="test".'
+        )
+    path = run.folder / "certificate.json" if out is None else Path(out)
+    writable_folder(path.parent)
+    model = run.load_model(data)
+    _compared_digest(run, data)
+    certificate = certify(
+        model, part, epsilon=epsilon, method=method, progress=progress, **settings
+    )
+    certificate = replace(certificate, settings={**certificate.settings, "split": split})
+    certificate.to_json(path)
+    return certificate
+
+
+def _compared_digest(run: Run, data: Splits) -> str:
+    """The hash of the data, with a warning if it is not the run's."""
     digest = data.digest()
     if digest != run.results["data_sha256"]:
         logger.warning(
@@ -163,7 +220,7 @@ def evaluate_run(
             digest[:12],
             run.results["data_sha256"][:12],
         )
-    return {**run.results, "data_sha256": digest, "metrics": {"test": values}}
+    return digest
 
 
 def _results(

@@ -4,6 +4,8 @@ import math
 
 import torch
 
+from rightreasons.sample_noise import sample_noise
+
 
 def probabilities(row):
     top = max(row)
@@ -118,3 +120,115 @@ def swap_accuracy(correct, y):
         "worst": min(shares.values()),
         **{f"class/{label}": share for label, share in shares.items()},
     }
+
+
+def layers_of(net):
+    """The weights and biases of a net of linear layers with ReLU between them."""
+    linear = [module for module in net.modules() if isinstance(module, torch.nn.Linear)]
+    return [(layer.weight.tolist(), layer.bias.tolist()) for layer in linear]
+
+
+def product(low, high, low_other, high_other):
+    ends = [a * b for a in (low, high) for b in (low_other, high_other)]
+    return min(ends), max(ends)
+
+
+def softmax_interval(lows, highs):
+    """Each probability is largest if its own logit is highest and all others are lowest."""
+    result = []
+    for k in range(len(lows)):
+        worst = [high if j != k else lows[k] for j, high in enumerate(highs)]
+        best = [low if j != k else highs[k] for j, low in enumerate(lows)]
+        result.append((probabilities(worst)[k], probabilities(best)[k]))
+    return result
+
+
+def gradient_interval(net, lows, highs, label, *, target):
+    """Interval arithmetic on numbers, layer by layer forward and then backward."""
+    layers, slopes = layers_of(net), []
+    values = list(zip(lows, highs, strict=True))
+    for number, (weight, bias) in enumerate(layers):
+        new = []
+        for row, shift in zip(weight, bias, strict=True):
+            pairs = [product(w, w, *value) for w, value in zip(row, values, strict=True)]
+            new.append((shift + sum(p[0] for p in pairs), shift + sum(p[1] for p in pairs)))
+        values = new
+        if number < len(layers) - 1:
+            slopes.append([(float(low > 0), float(high > 0)) for low, high in values])
+            values = [(max(low, 0.0), max(high, 0.0)) for low, high in values]
+    if target == "loss":
+        chances = softmax_interval([v[0] for v in values], [v[1] for v in values])
+        back = [(low - (k == label), high - (k == label)) for k, (low, high) in enumerate(chances)]
+    else:
+        back = [(float(k == label), float(k == label)) for k in range(len(values))]
+    for number in reversed(range(len(layers))):
+        weight, _ = layers[number]
+        new = []
+        for column in range(len(weight[0])):
+            pairs = [product(w[column], w[column], *g) for w, g in zip(weight, back, strict=True)]
+            new.append((sum(p[0] for p in pairs), sum(p[1] for p in pairs)))
+        back = new
+        if number:
+            pairs = zip(slopes[number - 1], back, strict=True)
+            back = [product(*slope, *gradient) for slope, gradient in pairs]
+    return back
+
+
+def box_of(x, mask, epsilon, valid_range):
+    """Where each feature may be, never without its own value."""
+    low, high = valid_range
+    lows = [min(v, max(low, v - epsilon * m)) for v, m in zip(x, mask, strict=True)]
+    highs = [max(v, min(high, v + epsilon * m)) for v, m in zip(x, mask, strict=True)]
+    return lows, highs
+
+
+def gradient_fragility(net, batch, *, epsilon, valid_range):
+    """Mean and largest width of the loss gradient, of masked and of all other features."""
+    means, largest, core_means, core_largest = [], [], [], []
+    for x, y, mask in zip(batch.x.tolist(), batch.y.tolist(), batch.mask.tolist(), strict=True):
+        if not any(mask):
+            continue
+        others = [1 - m for m in mask]
+        for marks, mean, most in ((mask, means, largest), (others, core_means, core_largest)):
+            box = box_of(x, marks, epsilon, valid_range)
+            widths = [u - low for low, u in gradient_interval(net, *box, y, target="loss")]
+            weighed = [m * width for m, width in zip(marks, widths, strict=True)]
+            mean.append(sum(weighed) / sum(marks))
+            most.append(max(weighed))
+    mean, core = sum(means) / len(means), sum(core_means) / len(core_means)
+    result = {"": mean, "max": max(largest), "core": core, "core_max": max(core_largest)}
+    return {**result, "ratio": mean / core, "n": float(len(means))}
+
+
+def certified_change(net, batch, *, epsilon, valid_range):
+    """How far each feature can go, times how steep the label's logit can be there."""
+    changes = []
+    for x, y, mask in zip(batch.x.tolist(), batch.y.tolist(), batch.mask.tolist(), strict=True):
+        if any(mask):
+            lows, highs = box_of(x, mask, epsilon, valid_range)
+            bounds = gradient_interval(net, lows, highs, y, target="logit")
+            ends = zip(x, lows, highs, bounds, strict=True)
+            steps = [max(u - v, v - low) * max(map(abs, slope)) for v, low, u, slope in ends]
+            changes.append(sum(steps))
+    mean = sum(changes) / len(changes)
+    return {"": mean, "max": max(changes), "n": float(len(changes))}
+
+
+def relative_core_sensitivity(model, batch, *, noise, num_draws, seed):
+    """One sample and one draw at a time; features are from 0 to 1."""
+    masked, core = [], []
+    for n in range(len(batch.x)):
+        if not bool(batch.mask[n].any()):
+            continue
+        drawn = sample_noise(
+            torch.tensor([n]), batch.x.shape[1:], num_draws=num_draws, seed=seed, kind="normal"
+        )
+        for z in drawn[:, 0]:
+            for answers, where in ((masked, batch.mask[n]), (core, 1 - batch.mask[n])):
+                row = model((batch.x[n] + noise * z * where)[None])[0].tolist()
+                answers.append(prediction(row) == int(batch.y[n]))
+    first, second = sum(masked) / len(masked), sum(core) / len(core)
+    mean = (first + second) / 2
+    score = (first - second) / (2 * min(mean, 1 - mean))
+    size = float(len(masked) / num_draws)
+    return {"": score, "masked_noisy": first, "core_noisy": second, "n": size}

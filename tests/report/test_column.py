@@ -60,3 +60,22 @@ def test_measures_of_other_versions_are_shown_as_they_are(make_section):
 def test_a_group_called_like_a_detail_is_no_column(make_section):
     section = make_section(("erm", 0.5, {"test": {"group_accuracy/a/n/low": 0.5}}))
     assert columns_of(section) == []
+
+
+def test_certified_measures_are_no_shares(make_section):
+    values = {
+        "gradient_fragility": 0.0123,
+        "gradient_fragility/max": 1.0,
+        "gradient_fragility/core": 2.0,
+        "gradient_fragility/ratio": 0.5,
+        "relative_core_sensitivity": -0.25,
+        "relative_core_sensitivity/core_noisy": 0.5,
+    }
+    columns = table(make_section(("erm", 0.5, {"test": values})))
+    fragility, sensitivity = "gradient_fragility", "relative_core_sensitivity"
+    assert list(columns) == [fragility, f"{fragility}/ratio", sensitivity]
+    assert columns[fragility].cells[0].value == "0.0123"
+    assert columns[fragility].higher_is_better is False
+    assert columns[sensitivity].cells[0].value == "\u22120.25"
+    assert columns[sensitivity].higher_is_better is True
+    assert all(column.meaning for column in columns.values())

@@ -2,7 +2,10 @@ import json
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 
+from rightreasons.certification import Certificate, model_digest
 from rightreasons.errors import InvalidSettingError, RunNotFoundError
 from rightreasons.report.record import read_record, read_records
 
@@ -121,3 +124,25 @@ def test_results_that_lack_keys(make_run):
     (folder / "results.json").write_text(json.dumps(told | {"card": [], "seed": "0"}))
     with pytest.raises(RunNotFoundError, match="missing or of another type: recipe, seed, card"):
         read_record(folder)
+
+
+def test_a_certificate_counts_as_long_as_it_is_of_the_weights(make_run):
+    folder = make_run()
+    assert read_record(folder).certificate is None
+    weights = {"weight": torch.ones(2)}
+    certificate = Certificate(
+        samples=(),
+        settings={"epsilon": None},
+        model_sha256=model_digest(weights),
+        data_sha256="",
+    )
+    certificate.to_json(folder / "certificate.json")
+    assert read_record(folder).certificate is None  # nobody knows of which weights it is
+    save_file(weights, folder / "model.safetensors")
+    assert read_record(folder).certificate == certificate
+    save_file({"weight": torch.zeros(2)}, folder / "model.safetensors")
+    assert read_record(folder).certificate is None
+    (folder / "model.safetensors").write_text("no weights")
+    assert read_record(folder).certificate is None
+    (folder / "certificate.json").write_text("{")
+    assert read_record(folder).certificate is None

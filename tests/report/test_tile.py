@@ -1,4 +1,17 @@
+from dataclasses import replace
+
+from rightreasons.certification import Certificate, Verdict
 from rightreasons.report.tile import tiles_of
+
+
+def certificate(*statuses):
+    zeros = dict.fromkeys(
+        [f"{t}_gradient_{k}" for t in ("loss", "logit") for k in ("proved", "found")], 0.0
+    )
+    samples = [Verdict(index=0, y=0, prediction=0, status=status, **zeros) for status in statuses]
+    return Certificate(
+        samples=tuple(samples), settings={"epsilon": None}, model_sha256="", data_sha256=""
+    )
 
 
 def test_tiles_tell_every_method(make_section, make_metrics):
@@ -28,3 +41,21 @@ def test_what_not_all_have_is_no_tile(make_section):
 
 def test_no_methods_no_tiles():
     assert tiles_of(()) == []
+
+
+def test_what_is_proved_is_what_every_seed_has(make_section):
+    section = make_section(("erm", 0.5, {}), ("erm", 0.5, {"seed": 1}))
+    (method,) = section.methods
+    good, bad = certificate("verified", "verified"), certificate("verified", "refuted")
+    first, second = method.records
+
+    def told(*records):
+        tiles = {tile.title: tile for tile in tiles_of([replace(method, records=records)])}
+        return tiles.get("Proved not to change with the masked part")
+
+    both = told(replace(first, certificate=good), replace(second, certificate=bad))
+    assert both is not None
+    assert [entry.value for entry in both.entries] == ["50.0\u202f%"]
+    assert both.higher_is_better
+    assert told(replace(first, certificate=good), second) is None
+    assert told(first, second) is None

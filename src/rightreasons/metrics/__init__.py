@@ -4,10 +4,15 @@ from rightreasons.metrics.accuracy import Accuracy as Accuracy
 from rightreasons.metrics.calibration_error import CalibrationError as CalibrationError
 from rightreasons.metrics.catalogue import METRICS as METRICS
 from rightreasons.metrics.catalogue import suitable as suitable
+from rightreasons.metrics.certified_change import CertifiedChange as CertifiedChange
+from rightreasons.metrics.gradient_fragility import GradientFragility as GradientFragility
 from rightreasons.metrics.group_accuracy import GroupAccuracy as GroupAccuracy
 from rightreasons.metrics.input_gradient_mass import InputGradientMass as InputGradientMass
 from rightreasons.metrics.metric import Metric as Metric
 from rightreasons.metrics.metric import Rows as Rows
+from rightreasons.metrics.relative_core_sensitivity import (
+    RelativeCoreSensitivity as RelativeCoreSensitivity,
+)
 from rightreasons.metrics.swap_accuracy import SwapAccuracy as SwapAccuracy
 from rightreasons.metrics.swap_accuracy import transplanted as transplanted
 
@@ -15,9 +20,12 @@ __all__ = [
     "METRICS",
     "Accuracy",
     "CalibrationError",
+    "CertifiedChange",
+    "GradientFragility",
     "GroupAccuracy",
     "InputGradientMass",
     "Metric",
+    "RelativeCoreSensitivity",
     "Rows",
     "SwapAccuracy",
     "suitable",

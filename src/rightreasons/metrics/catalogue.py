@@ -3,9 +3,12 @@
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.metrics.accuracy import Accuracy
 from rightreasons.metrics.calibration_error import CalibrationError
+from rightreasons.metrics.certified_change import CertifiedChange
+from rightreasons.metrics.gradient_fragility import GradientFragility
 from rightreasons.metrics.group_accuracy import GroupAccuracy
 from rightreasons.metrics.input_gradient_mass import InputGradientMass
 from rightreasons.metrics.metric import Metric
+from rightreasons.metrics.relative_core_sensitivity import RelativeCoreSensitivity
 from rightreasons.metrics.swap_accuracy import SwapAccuracy
 from rightreasons.registry import Registry
 
@@ -18,8 +21,11 @@ METRICS: Registry[Metric] = Registry(
         for metric in (
             Accuracy,
             CalibrationError,
+            CertifiedChange,
+            GradientFragility,
             GroupAccuracy,
             InputGradientMass,
+            RelativeCoreSensitivity,
             SwapAccuracy,
         )
     },
@@ -27,7 +33,10 @@ METRICS: Registry[Metric] = Registry(
 
 
 def suitable(data: Dataset) -> list[Metric]:
-    """Every metric for which the data have what it needs: masks, known groups."""
+    """Every cheap metric for which the data have what it needs: masks, known groups.
+
+    Those that need bounds, which not every model has, or noise are measured when asked for by name.
+    """
     metrics: list[Metric] = [Accuracy(), CalibrationError()]
     if data.groups is not None and bool((data.groups >= 0).any()):
         metrics.append(GroupAccuracy())

@@ -10,7 +10,7 @@ from torch import Tensor, distributed
 
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError
-from rightreasons.probe import Probe
+from rightreasons.probe import Need, Probe
 
 __all__ = ["Metric", "Rows"]
 
@@ -27,7 +27,7 @@ class Metric(ABC):
 
     name: ClassVar[str]
     higher_is_better: ClassVar[bool]
-    needs_gradient: ClassVar[bool] = False
+    needs_gradient: ClassVar[Need] = False
     layers: tuple[str, ...] = ()
 
     def __init__(self) -> None:

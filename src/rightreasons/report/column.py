@@ -40,7 +40,37 @@ KNOWN = {
         "Mean over groups, weighted by how often they occur in training.",
     ),
 }
-MINOR = ("swap_accuracy/average",)
+PLAIN = {
+    "gradient_fragility": (
+        "Gradient fragility",
+        "How wide the loss gradient of masked features can be when they move a little: proved.",
+    ),
+    "gradient_fragility/attack": ("Fragility found", "The width of that gradient that was seen."),
+    "gradient_fragility/ratio": (
+        "Fragility ratio",
+        "Fragility of masked features beside that of all others.",
+    ),
+    "certified_change": (
+        "Certified change",
+        "The most the label's logit can change when masked features move a little: proved.",
+    ),
+    "certified_change/attack": ("Change found", "The change of that logit that was seen."),
+    "relative_core_sensitivity": (
+        "Core sensitivity",
+        "From -1, the model reads masked features alone, to 1, it reads the others alone.",
+    ),
+}
+MINOR = (
+    "swap_accuracy/average",
+    "certified_change/attack_max",
+    "certified_change/max",
+    "gradient_fragility/attack_max",
+    "gradient_fragility/core",
+    "gradient_fragility/core_max",
+    "gradient_fragility/max",
+    "relative_core_sensitivity/core_noisy",
+    "relative_core_sensitivity/masked_noisy",
+)
 DETAILS = ("/low", "/high", "/n", "/area")
 GROUP_SUMMARIES = ("average", "worst", "weighted")
 
@@ -86,7 +116,8 @@ class Column:
 def columns_of(section: Section) -> list[Column]:
     """A column for each measure that any method has, the telling ones first."""
     found = {key for method in section.methods for key in _measures(method)}
-    ordered = [key for key in KNOWN if key in found] + sorted(found - set(KNOWN))
+    known = {**KNOWN, **PLAIN}
+    ordered = [key for key in known if key in found] + sorted(found - set(known))
     return [_column(key, section.methods) for key in ordered]
 
 
@@ -104,7 +135,7 @@ def _is_detail(key: str) -> bool:
 def _column(key: str, methods: Sequence[Method]) -> Column:
     name = key.split("/", 1)[0]
     better = METRICS[name].higher_is_better if name in METRICS else None  # type: ignore[attr-defined]
-    title, meaning = KNOWN.get(key, (key.replace("_", " ").replace("/", ", "), ""))
+    title, meaning = {**KNOWN, **PLAIN}.get(key, (key.replace("_", " ").replace("/", ", "), ""))
     estimates = [method.estimate(key) for method in methods]
     best = None if better is None else clear_best(estimates, higher_is_better=better)
     cells = []

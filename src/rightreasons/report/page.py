@@ -15,6 +15,7 @@ from rightreasons.report.column import columns_of
 from rightreasons.report.curve import curves_of
 from rightreasons.report.gallery import gallery_of
 from rightreasons.report.group import groups_of
+from rightreasons.report.proof import proofs_of
 from rightreasons.report.record import read_records
 from rightreasons.report.section import Section, sections_of
 from rightreasons.report.summary import data_facts, method_facts, recipe_meaning, run_rows
@@ -104,6 +105,7 @@ def _context(number: int, section: Section, *, most_bytes: int) -> dict[str, Any
         "columns": columns_of(section),
         "groups": groups,
         "num_groups": num_groups,
+        "proofs": proofs_of(section),
         "curves": curves_of(section),
         "gallery": gallery_of(section, most_bytes=most_bytes),
         "runs": run_rows(section),

@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 import yaml
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 
+from rightreasons.certification import Certificate, model_digest
 from rightreasons.datasets import Card
 from rightreasons.errors import InvalidSettingError, RightReasonsError, RunNotFoundError
 from rightreasons.run import Config, load_run
@@ -50,6 +53,7 @@ class Record:
         results: What came out.
         history: One row an epoch; empty if there is no log.
         examples: Test samples with mask, prediction and input gradient; empty if there are none.
+        certificate: What was proved of the run's weights, if anything.
     """
 
     folder: Path
@@ -57,6 +61,7 @@ class Record:
     results: Mapping[str, Any]
     history: tuple[Mapping[str, Any], ...] = ()
     examples: Mapping[str, NDArray[Any]] | None = None
+    certificate: Certificate | None = None
 
     @cached_property
     def card(self) -> Card:
@@ -139,7 +144,8 @@ def read_record(folder: str | Path) -> Record:
             "again, or name another folder."
         ) from error
     _refuse_other_results(path, run.results)
-    return Record(path, run.config, run.results, _history(path), _examples(path))
+    kept = (_history(path), _examples(path), _certificate(path))
+    return Record(path, run.config, run.results, *kept)
 
 
 def _refuse_other_results(path: Path, results: object) -> None:
@@ -187,6 +193,16 @@ def _examples(path: Path) -> Mapping[str, NDArray[Any]] | None:
             return {name: arrays[name] for name in arrays.files}
     except (EOFError, OSError, TypeError, ValueError, zipfile.BadZipFile, zlib.error):
         return None
+
+
+def _certificate(path: Path) -> Certificate | None:
+    """The run's certificate, unless the weights changed since or nobody certified them."""
+    try:
+        certificate = Certificate.from_json(path / "certificate.json")
+        digest = model_digest(load_file(path / "model.safetensors"))
+    except (OSError, RightReasonsError, SafetensorError):
+        return None
+    return certificate if certificate.model_sha256 == digest else None
 
 
 def _as_tuple(values: object, kind: type) -> tuple[Any, ...]:

@@ -49,6 +49,7 @@ def tiles_of(methods: Sequence[Method]) -> list[Tile]:
         _tile("Right over all samples", True, methods, _share("accuracy")),
         _tile("Gradient inside the mask", False, methods, _share("input_gradient_mass")),
         _tile("Lost when the masked part is exchanged", False, methods, _lost),
+        _tile("Proved not to change with the masked part", True, methods, _proved),
     ]
     return [tile for tile in made if tile is not None]
 
@@ -79,3 +80,11 @@ def _lost(method: Method) -> str | None:
     if reliance.before is None or reliance.after is None:
         return None
     return points(reliance.before - reliance.after)
+
+
+def _proved(method: Method) -> str | None:
+    """The smallest share over seeds; what is proved for one seed only is not the method's."""
+    certificates = [record.certificate for record in method.records]
+    shares = [None if c is None else c.summary["shares"]["verified"] for c in certificates]
+    known = [share for share in shares if share is not None]
+    return percent(min(known)) if known and len(known) == len(shares) else None

@@ -1,0 +1,225 @@
+import itertools
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import rightreasons as rr
+from rightreasons.certification import model_digest
+from rightreasons.datasets import Card, InMemory
+from rightreasons.errors import (
+    CertificateError,
+    InvalidBatchError,
+    InvalidSettingError,
+    UnsupportedLayerError,
+)
+
+FEW = {"num_steps": 3, "num_restarts": 1}
+
+
+def statuses(certificate):
+    return [verdict.status for verdict in certificate.samples]
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.4, None])
+@pytest.mark.parametrize("hidden", [(), (8,), (6, 6)])
+def test_what_is_verified_cannot_be_changed(net_of, batch_of, hidden, epsilon):
+    for seed in range(3):
+        net, batch = net_of(seed, hidden=hidden), batch_of(seed)
+        certificate = rr.certify(net, batch, epsilon=epsilon)
+        sure = torch.tensor([status in ("verified", "nothing") for status in statuses(certificate)])
+        shares = torch.linspace(0, 1, 9)
+        for first, second in itertools.product(shares, shares):
+            share = torch.where(torch.arange(6) % 2 == 0, first, second)
+            reach = 1.0 if epsilon is None else epsilon
+            lower = (batch.x - reach).clamp(min=0)
+            upper = (batch.x + reach).clamp(max=1)
+            x = torch.where(batch.mask > 0, torch.lerp(lower, upper, share), batch.x)
+            same = net(x).argmax(dim=1) == net(batch.x).argmax(dim=1)
+            assert same[sure].all()
+
+
+def test_a_linear_model_leaves_nothing_unknown(net_of, batch_of):
+    for seed in range(5):
+        net, batch = net_of(seed, hidden=()), batch_of(seed, size=60)
+        assert "unknown" not in statuses(rr.certify(net, batch, epsilon=0.3))
+
+
+def test_a_model_that_does_not_read_the_masked_part_is_verified_over_the_full_range():
+    data = rr.datasets.decoy_digits(seed=0).test
+    taken = data.take(torch.arange(60))
+    torch.manual_seed(0)
+    net = rr.models.mlp(inputs=196, hidden=(12,), classes=10)
+    columns = (taken.mask != 0).any(dim=0).flatten().nonzero().flatten()
+    first = next(module for module in net.modules() if isinstance(module, nn.Linear))
+    first.weight.data[:, columns] = 0
+    summary = rr.certify(net, taken, epsilon=None).summary
+    assert summary["shares"]["verified"] == 1
+    assert summary["loss_gradient"]["proved"]["max"] < 1e-6
+    first.weight.data[:, columns] = 20 * torch.randn(12, len(columns))
+    summary = rr.certify(net, taken, epsilon=None).summary
+    assert summary["shares"]["verified"] < 0.1
+    assert summary["shares"]["refuted"] > 0.8
+
+
+def test_bounds_do_not_depend_on_the_batch_size(net_of, batch_of):
+    net, batch = net_of(), batch_of()
+    whole, parts = (rr.certify(net, batch, epsilon=0.2, batch_size=size) for size in (50, 3))
+    assert [v.index for v in whole.samples] == [v.index for v in parts.samples] == list(range(20))
+    for one, other in zip(whole.samples, parts.samples, strict=True):
+        assert (one.status == "verified") == (other.status == "verified")
+        for name in ("margin_proved", "loss_gradient_proved", "logit_gradient_proved"):
+            expected = getattr(one, name)
+            found = getattr(other, name)
+            assert found == (None if expected is None else pytest.approx(expected, rel=1e-5))
+
+
+def test_the_same_seed_gives_the_same_certificate(net_of, batch_of):
+    one, again = (rr.certify(net_of(), batch_of(), epsilon=0.3, batch_size=7) for _ in range(2))
+    assert one == again
+    other = rr.certify(net_of(), batch_of(), epsilon=0.3, batch_size=7, seed=1)
+    assert other.settings["seed"] == 1
+    assert [v.margin_proved for v in other.samples] == [v.margin_proved for v in one.samples]
+
+
+def test_says_of_which_model_and_data_it_is(net_of, batch_of):
+    net, data = net_of(), InMemory(batch_of(), Card(name="numbers", groups=("a", "b", "c")))
+    certificate = rr.certify(net, data, epsilon=None, method="ibp", **FEW)
+    assert certificate.model_sha256 == model_digest(net.state_dict())
+    assert certificate.data_sha256 == data.digest()
+    assert (certificate.data, certificate.groups) == ("numbers", ("a", "b", "c"))
+    assert certificate.settings == {
+        "epsilon": None,
+        "valid_range": (0.0, 1.0),
+        "method": "ibp",
+        "batch_size": 250,
+        "num_steps": 3,
+        "num_restarts": 1,
+        "seed": 0,
+    }
+    assert set(certificate.versions) == {"rightreasons", "torch", "numpy", "python"}
+    assert certificate.summary["worst_group"]["verified"]["group"] in "abc"
+
+
+def test_the_valid_range_is_the_card_s_unless_given(net_of, batch_of):
+    net, data = net_of(), InMemory(batch_of(), Card(valid_range=(0.0, 3.0)))
+    told = rr.certify(net, data, epsilon=None, **FEW)
+    given = rr.certify(net, data, epsilon=None, valid_range=(0, 1), **FEW)
+    assert (told.settings["valid_range"], given.settings["valid_range"]) == ((0, 3), (0, 1))
+    assert told.summary["counts"]["verified"] < given.summary["counts"]["verified"]
+
+
+def test_only_a_few_counterexamples_are_kept(net_of, batch_of):
+    net, batch = net_of(scale=4.0), batch_of(size=60)
+    certificate = rr.certify(net, batch, epsilon=None, batch_size=16)
+    assert certificate.summary["counts"]["refuted"] > 10
+    assert len(certificate.counterexamples) == 10
+
+
+def moody_net():
+    """Layers that mind the mode; one is in test mode already; one gradient is there already."""
+    net = nn.Sequential(
+        nn.Conv2d(1, 3, 3, padding=1),
+        nn.BatchNorm2d(3),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Dropout(0.5),
+        nn.Flatten(),
+        nn.Linear(12, 3),
+    )
+    net[4].eval()
+    net[1].running_mean.uniform_(-0.2, 0.2)
+    net[0].weight.grad = torch.ones_like(net[0].weight)
+    return net
+
+
+def fingerprint(net):
+    hooks = [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in net.modules()]
+    return {
+        "modes": [module.training for module in net.modules()],
+        "inplace": [getattr(module, "inplace", None) for module in net.modules()],
+        "state": [value.tolist() for value in net.state_dict().values()],
+        "grad": [None if p.grad is None else p.grad.tolist() for p in net.parameters()],
+        "requires_grad": [parameter.requires_grad for parameter in net.parameters()],
+        "hooks": hooks,
+        "torch": torch.get_rng_state().tolist(),
+        "numpy": np.asarray(np.random.get_state()[1]).tolist(),
+        "python": random.getstate(),
+        "grad mode": torch.is_grad_enabled(),
+    }
+
+
+def image_batch():
+    mask = torch.zeros(6, 1, 4, 4)
+    mask[:, :, 0, 0] = 1
+    mask[1] *= 0.5
+    return rr.Batch(x=torch.rand(6, 1, 4, 4), y=torch.tensor([0, 1, 2, 0, 1, 2]), mask=mask)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_nothing_is_touched(training):
+    net, batch = moody_net(), image_batch()
+    if not training:
+        net.eval()
+    before, x = fingerprint(net), batch.x.clone()
+    certificate = rr.certify(net, batch, epsilon=0.1, batch_size=4)
+    assert fingerprint(net) == before
+    assert torch.equal(batch.x, x) and not batch.x.requires_grad
+    assert rr.certify(net.eval(), batch, epsilon=0.1, batch_size=4) == certificate
+    assert certificate.model_sha256 == model_digest(net.state_dict())
+
+
+def test_a_wrapped_model_is_the_model(net_of, batch_of):
+    net = net_of()
+    wrapped = rr.certify(nn.DataParallel(net), batch_of(), epsilon=0.1, **FEW)
+    assert wrapped == rr.certify(net, batch_of(), epsilon=0.1, **FEW)
+
+
+def test_layers_without_bounds_are_refused():
+    class Odd(nn.Module):
+        def forward(self, x):
+            return torch.sort(x, dim=1).values
+
+    net = nn.Sequential(nn.Linear(6, 3), Odd())
+    batch = rr.Batch(x=torch.rand(2, 6), y=torch.tensor([0, 1]), mask=torch.ones(2, 6))
+    with pytest.raises(UnsupportedLayerError, match="sort"):
+        rr.certify(net, batch, epsilon=0.1)
+
+
+def test_a_model_that_gives_nan(net_of, batch_of):
+    net = net_of()
+    next(net.parameters()).data.fill_(torch.nan)
+    with pytest.raises(CertificateError, match="Expected finite logits"):
+        rr.certify(net, batch_of(), epsilon=0.1)
+
+
+def test_data_without_masks(net_of, batch_of):
+    with pytest.raises(InvalidBatchError, match="Expected data with masks .* to certify"):
+        rr.certify(net_of(), batch_of().replace(mask=None, annotated=None), epsilon=0.1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"epsilon": 0.0}, "Expected `epsilon` to be a finite number above 0"),
+        ({"epsilon": -1}, "Expected `epsilon` to be a finite number above 0"),
+        ({"method": "lp"}, "Expected `method` to be 'ibp' or 'crown' or 'auto', but got 'lp'"),
+        ({"batch_size": 0}, "Expected `batch_size` to be a whole number from 1"),
+        ({"num_steps": -1}, "Expected `num_steps` to be a whole number from 0"),
+        ({"num_restarts": 0}, "Expected `num_restarts` to be a whole number from 1"),
+        ({"seed": -1}, "Expected `seed` to be a whole number from 0"),
+        ({"valid_range": (1, 0)}, "Expected `valid_range` from a smaller to a larger value"),
+    ],
+)
+def test_settings_out_of_range(net_of, batch_of, settings, words):
+    with pytest.raises(InvalidSettingError, match=words):
+        rr.certify(net_of(), batch_of(), **{"epsilon": 0.1, **settings})
+
+
+def test_a_bar_is_shown_if_wanted(net_of, batch_of, capsys):
+    rr.certify(net_of(), batch_of(), epsilon=0.1, progress=True, **FEW)
+    assert "Certifying" in capsys.readouterr().err
+    rr.certify(net_of(), batch_of(), epsilon=0.1, **FEW)
+    assert capsys.readouterr().err == ""
