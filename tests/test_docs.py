@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from inspect import isabstract
 from pathlib import Path
 from typing import NamedTuple
 
@@ -247,7 +248,7 @@ def terms() -> list[str]:
     return [
         name
         for name, thing in exported.items()
-        if isinstance(thing, type) and issubclass(thing, rr.Term) and thing is not rr.Term
+        if isinstance(thing, type) and issubclass(thing, rr.Term) and not isabstract(thing)
     ]
 
 

@@ -8,11 +8,16 @@
 ['group_accuracy/average']
 """
 
+from rightreasons import attacks as attacks
+from rightreasons import bounds as bounds
 from rightreasons import datasets as datasets
 from rightreasons import errors as errors
+from rightreasons import explainers as explainers
 from rightreasons import metrics as metrics
 from rightreasons import models as models
 from rightreasons import objectives as objectives
+from rightreasons.certification import Certificate as Certificate
+from rightreasons.certification import certify as certify
 from rightreasons.evaluation import evaluate as evaluate
 from rightreasons.objectives import Loss as Loss
 from rightreasons.objectives import Objective as Objective
@@ -27,6 +32,7 @@ from rightreasons.types import Interval as Interval
 
 __all__ = [
     "Batch",
+    "Certificate",
     "Fit",
     "Interval",
     "Loss",
@@ -34,9 +40,13 @@ __all__ = [
     "Probe",
     "Target",
     "Term",
+    "attacks",
+    "bounds",
+    "certify",
     "datasets",
     "errors",
     "evaluate",
+    "explainers",
     "fit",
     "metrics",
     "models",

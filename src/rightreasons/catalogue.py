@@ -2,6 +2,7 @@
 
 from rightreasons import benchmark, datasets, models
 from rightreasons.errors import UnknownNameError
+from rightreasons.explainers import EXPLAINERS
 from rightreasons.metrics import METRICS
 from rightreasons.objectives.recipes import RECIPES
 
@@ -12,6 +13,7 @@ KINDS = {
     "metrics": METRICS.describe,
     "data": datasets.describe,
     "models": models.describe,
+    "explainers": EXPLAINERS.describe,
     "suites": benchmark.describe,
 }
 
@@ -21,7 +23,7 @@ def catalogue(kind: str | None = None) -> dict[str, dict[str, str]]:
 
     Example:
         >>> sorted(catalogue("recipes")["recipes"])[:2]
-        ['erm', 'group_dro']
+        ['adv_r4', 'cert_r4']
     """
     if kind is not None and kind not in KINDS:
         raise UnknownNameError("list", kind, KINDS)

@@ -58,6 +58,12 @@ def test_runs_that_did_not_measure_it_do_not_count():
     assert worst().summary([]) is None
 
 
+def test_what_is_not_finite_does_not_count():
+    overflow = {"metrics": {"test": {"group_accuracy/worst": None}}}
+    assert worst().summary([overflow, RUNS[0]]) == Summary(0.2, None, 1)
+    assert worst().summary([overflow]) is None
+
+
 def test_direction_is_the_metrics_own():
     assert higher_is_better("accuracy")
     assert not higher_is_better("calibration_error")

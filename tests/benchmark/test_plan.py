@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from rightreasons.benchmark import Budget, Method, Variant
-from rightreasons.benchmark.plan import Choice, lines, plan
+from rightreasons.benchmark.plan import lines, plan
 from rightreasons.errors import InvalidSettingError, UnknownNameError
 
 
@@ -63,42 +63,6 @@ def test_blocks_come_one_after_the_other(make_suite):
     ]
 
 
-@pytest.fixture
-def choose(make_suite, make_row, find_among):
-    """The choice of a method whose candidates reached these values; None failed."""
-
-    def chosen(*values, select_by="swap_accuracy"):
-        grid = [{"lr": 10.0**-number} for number in range(len(values))]
-        suite = make_suite(methods=(Method(name="ERM", grid=grid),), select_by=select_by)
-        line = lines(suite, "small")[0]
-        rows = []
-        for cell, value in zip(line.candidates(), values, strict=True):
-            row = make_row(cell, failure="" if value is not None else "infinite")
-            if value is not None:
-                row.results["metrics"]["validation"] = {select_by: value}
-            rows.append(row)
-        return line.choice(find_among(rows))
-
-    return chosen
-
-
-def test_the_best_on_validation_data_is_chosen(choose):
-    assert choose(0.1, 0.9, 0.5) == Choice(decided=True, candidate=1, value=0.9)
-
-
-def test_of_equals_the_first_is_chosen(choose):
-    assert choose(0.1, 0.9, 0.9).candidate == 1
-
-
-def test_where_less_is_better_the_least_is_chosen(choose):
-    assert choose(0.5, 0.1, 0.9, select_by="calibration_error").candidate == 1
-
-
-def test_a_failed_candidate_is_never_chosen(choose):
-    assert choose(None, 0.1, None) == Choice(decided=True, candidate=1, value=0.1)
-    assert choose(None, None) == Choice(decided=True, candidate=None)
-
-
 def test_where_all_failed_nothing_more_is_planned(make_suite, make_row, find_among):
     suite = make_suite()
     cells = plan(suite, "small", nothing).cells
@@ -106,26 +70,6 @@ def test_where_all_failed_nothing_more_is_planned(make_suite, make_row, find_amo
     later = plan(suite, "small", find)
     assert later.cells == cells
     assert later.num_unknown == 0
-
-
-def test_test_data_take_no_part(make_suite, make_row, find_among):
-    line = lines(make_suite(), "small")[0]
-    rows = [
-        make_row(cell, select=select, swap_accuracy=1 - select)
-        for cell, select in zip(line.candidates(), (0.8, 0.2), strict=True)
-    ]
-    assert line.choice(find_among(rows)).candidate == 0
-
-
-def test_a_measure_that_is_not_there_is_told(make_suite, make_row, find_among):
-    line = lines(make_suite(select_by="group_accuracy/worst"), "small")[0]
-    rows = [make_row(cell) for cell in line.candidates()]
-    with pytest.raises(InvalidSettingError, match="'group_accuracy/worst' is not among them: swap"):
-        line.choice(find_among(rows))
-    for row in rows:
-        del row.results["metrics"]["validation"]
-    with pytest.raises(InvalidSettingError, match="there are no validation data"):
-        line.choice(find_among(rows))
 
 
 def test_the_budget_decides_on_seeds_and_more(make_suite):
@@ -136,3 +80,108 @@ def test_the_budget_decides_on_seeds_and_more(make_suite):
     assert paper[0].config == replace(small[0].config, epochs=9)
     with pytest.raises(UnknownNameError, match="Expected a budget"):
         plan(suite, "large", nothing)
+
+
+@pytest.fixture
+def borrowing(make_suite):
+    return make_suite(
+        variants=(
+            Variant(name="few", overrides={"batch_size": 100}, chosen_in="all", methods=("ERM",)),
+            Variant(name="all"),
+        )
+    )
+
+
+@pytest.fixture
+def rows_of_erm(borrowing, make_row):
+    erm = lines(borrowing, "small", variants=["all"], methods=["ERM"])[0]
+    values = zip(erm.candidates(), (0.5, 0.7), strict=True)
+    return [make_row(cell, select=value) for cell, value in values]
+
+
+def test_a_choice_made_elsewhere_is_waited_for(borrowing, rows_of_erm, find_among):
+    few, erm, _ = lines(borrowing, "small")
+    assert few.source == erm
+    assert erm.source is erm
+    assert few.candidates() == []
+    assert len(few.possible_cells()) == 2
+    assert not few.choice(find_among(rows_of_erm[:1])).decided
+    assert few.choice(find_among(rows_of_erm)) == erm.choice(find_among(rows_of_erm))
+    assert few.choice(find_among(rows_of_erm)).candidate == 1
+
+
+def test_the_chosen_candidate_runs_at_every_seed_elsewhere(borrowing, rows_of_erm, find_among):
+    before = plan(borrowing, "small", nothing)
+    assert len(before.cells) == 4
+    assert before.num_unknown == 2 + 1 + 1
+    after = plan(borrowing, "small", find_among(rows_of_erm))
+    assert [name for name in names(after) if name.startswith("few")] == [
+        "few · ERM · lr 0.01 · seed 0",
+        "few · ERM · lr 0.01 · seed 1",
+    ]
+    assert len(after.cells) + after.num_unknown == len(before.cells) + before.num_unknown
+
+
+def test_where_all_failed_elsewhere_nothing_is_planned(borrowing, make_row, find_among):
+    cells = plan(borrowing, "small", nothing).cells
+    later = plan(borrowing, "small", find_among([make_row(one, failure="x") for one in cells]))
+    assert (later.cells, later.num_unknown) == (cells, 0)
+
+
+def test_a_scaled_grid_goes_by_number(make_suite, make_row, find_among):
+    scaled = {"ERM": ({"lr": 0.1}, {"lr": 0.2})}
+    suite = make_suite(
+        variants=(Variant(name="all"), Variant(name="few", chosen_in="all", grids=scaled)),
+    )
+    erm, _, few, _ = lines(suite, "small")
+    values = zip(erm.candidates(), (0.5, 0.7), strict=True)
+    find = find_among([make_row(cell, select=value) for cell, value in values])
+    assert few.cell(few.choice(find).candidate, 0).config.lr == 0.2
+
+
+def test_without_a_choice_nothing_is_waited_for(make_suite):
+    suite = make_suite(
+        methods=(Method(name="ERM"),),
+        variants=(
+            Variant(name="all"),
+            Variant(name="few", overrides={"batch_size": 100}, chosen_in="all"),
+        ),
+    )
+    part = plan(suite, "small", nothing, variants=["few"])
+    assert names(part) == ["few · ERM · seed 0", "few · ERM · seed 1"]
+    assert part.num_unknown == 0
+
+
+def test_a_part_has_what_its_choices_need(borrowing, rows_of_erm, find_among):
+    part = plan(borrowing, "small", nothing, variants=["few"])
+    assert names(part) == ["all · ERM · lr 0.001 · seed 0", "all · ERM · lr 0.01 · seed 0"]
+    assert part.num_unknown == 2
+    later = plan(borrowing, "small", find_among(rows_of_erm), variants=["few"])
+    assert names(later)[2:] == ["few · ERM · lr 0.01 · seed 0", "few · ERM · lr 0.01 · seed 1"]
+    oracle = plan(borrowing, "small", nothing, methods=["oracle"])
+    assert {cell.name.split(" · ")[1] for cell in oracle.cells} == {"oracle"}
+
+
+def test_a_threshold_counts_where_the_choice_is_made(make_suite, make_row, find_among):
+    strict = Variant(name="all", select_if=("accuracy", 0.9))
+    suite = make_suite(
+        methods=(Method(name="ERM", grid=({"lr": 0.1}, {"lr": 0.2})),),
+        variants=(strict, Variant(name="few", chosen_in="all")),
+    )
+    erm, few = lines(suite, "small")
+    rows = [make_row(cell, select=0.9 - cell.config.lr) for cell in erm.candidates()]
+    for row, accuracy in zip(rows, (0.8, 0.95), strict=True):
+        row.results["metrics"]["validation"]["accuracy"] = accuracy
+    assert erm.choice(find_among(rows)).candidate == 1
+    assert few.choice(find_among(rows)).candidate == 1
+
+
+def test_unknown_parts_are_told(borrowing):
+    with pytest.raises(UnknownNameError, match="Expected a variant, but got 'fwe'"):
+        lines(borrowing, "small", variants=["fwe"])
+    with pytest.raises(UnknownNameError, match="Expected a method, but got 'EMR'"):
+        plan(borrowing, "small", nothing, methods=["EMR"])
+    with pytest.raises(InvalidSettingError, match=r"at least one method .*\['few'\].*\['oracle'\]"):
+        lines(borrowing, "small", variants=["few"], methods=["oracle"])
+    with pytest.raises(InvalidSettingError, match=r"variants \[\] and methods of any name"):
+        lines(borrowing, "small", variants=[])

@@ -9,11 +9,14 @@ import time
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
-from rightreasons.benchmark import Budget, Method, Variant, read_rows, run_suite, runner
+import rightreasons.run
+from rightreasons.benchmark import Budget, Method, Variant, comparison, read_rows, run_suite, runner
 from rightreasons.benchmark.cell import address
 from rightreasons.benchmark.plan import lines
 from rightreasons.benchmark.store import Store
+from rightreasons.cli import app
 from rightreasons.errors import InvalidSettingError, NonFiniteLossError, UnknownNameError
 from rightreasons.run import load_run, train_run
 
@@ -21,7 +24,8 @@ CHILD = """
 import pathlib, pickle, sys, time
 from rightreasons.benchmark import run_suite, runner
 
-suite, out, number = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes()), *sys.argv[2:]
+suite, parts = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
+out, number = sys.argv[2:]
 calls, train_run = pathlib.Path(out, f"calls-{number}"), runner.train_run
 
 def counted(config, folder, **settings):
@@ -33,7 +37,7 @@ runner.train_run = counted
 pathlib.Path(out, f"ready-{number}").touch()
 while not pathlib.Path(out, "go").exists():
     time.sleep(0.01)
-run_suite(suite, out=out, accelerator="cpu", progress=False)
+run_suite(suite, out=out, accelerator="cpu", progress=False, **parts[int(number)])
 """
 
 
@@ -59,11 +63,11 @@ def start(tmp_path):
     """Starts processes at the same suite, and lets them go at once."""
     children = []
 
-    def start(suite, out, *, number_of=2):
+    def start(suite, out, *, number_of=2, parts=({}, {})):
         out.mkdir()
         script, pickled = tmp_path / "child.py", tmp_path / "suite.pickle"
         script.write_text(CHILD)
-        pickled.write_bytes(pickle.dumps(suite))
+        pickled.write_bytes(pickle.dumps((suite, parts)))
         for number in range(number_of):
             arguments = [sys.executable, script, pickled, out, str(number)]
             environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -139,6 +143,61 @@ def test_more_of_a_suite_runs_only_what_is_new(make_suite, run):
     more = make_suite(budgets={"small": Budget(seeds=(0, 1, 2), overrides={"epochs": 1})})
     assert len(run(more)) == 8
     assert len(run.cells) == 2
+
+
+def test_a_suite_can_be_run_in_parts(make_suite, run, tmp_path):
+    whole = run(make_suite(), out=tmp_path / "whole")
+    part = run(make_suite(), methods=["oracle"])
+    assert len(part) == len(run.cells) == 3
+    assert {row.config["data_settings"]["oracle"] for row in part} == {True}
+    assert measured(run(make_suite())) == measured(whole)
+    assert len(run.cells) == 3
+
+
+def test_a_choice_is_carried_to_another_variant(make_suite, run):
+    suite = make_suite(
+        variants=(
+            Variant(name="few", overrides={"clip": 1.0}, methods=("ERM",), chosen_in="all"),
+            Variant(name="all"),
+        )
+    )
+    few = run(suite, variants=["few"])
+    candidates = {
+        row.config["lr"]: row.results["metrics"]["validation"]["swap_accuracy"] for row in few[:2]
+    }
+    assert set(candidates) == {1e-3, 1e-2}
+    assert [(row.config["clip"], row.config["seed"]) for row in few[2:]] == [(1.0, 0), (1.0, 1)]
+    assert {row.config["lr"] for row in few[2:]} == {max(candidates, key=candidates.get)}
+    assert len(run(suite)) == 2 + (2 + 1) * 2
+    assert len(run.cells) == 4
+
+
+def test_the_command_line_runs_a_part(make_suite, tmp_path, monkeypatch):
+    suite = make_suite(methods=(Method(name="ERM"), Method(name="R3", overrides={"recipe": "r3"})))
+    monkeypatch.setattr(runner, "find_suite", lambda name: suite)
+    monkeypatch.setattr(comparison, "find_suite", lambda name: suite)
+    out = tmp_path / "out"
+    part = ["--variant", "wrong", "--method", "R3", "--out", str(out)]
+    done = CliRunner().invoke(app, ["bench", "run", "tiny", *part])
+    assert done.exit_code == 0
+    assert "R3      average" in done.output
+    assert {row.config["recipe"] for row in read_rows(out)} == {"r3"}
+    wrong = CliRunner().invoke(app, ["bench", "run", "tiny", "--method", "R4", "--out", str(out)])
+    assert isinstance(wrong.exception, UnknownNameError)
+    assert "Expected a method, but got 'R4'" in str(wrong.exception)
+
+
+def test_a_number_that_is_not_finite_is_kept_as_null(make_suite, run, monkeypatch, tmp_path):
+    suite = make_suite(methods=(Method(name="ERM"),), budgets={"small": Budget(seeds=(0,))})
+    evaluate = rightreasons.run.evaluate
+
+    def overflowing(*arguments, **settings):
+        return {**evaluate(*arguments, **settings), "swap_accuracy": float("inf")}
+
+    monkeypatch.setattr(rightreasons.run, "evaluate", overflowing)
+    (row,) = run(suite)
+    assert row.results["metrics"]["test"]["swap_accuracy"] is None
+    assert read_rows(tmp_path / "out") == [row]
 
 
 def test_suites_share_cells(make_suite, run):
@@ -267,11 +326,22 @@ def test_a_wrong_setting_is_told_before_anything_runs(make_suite, run, tmp_path)
     assert run.cells == []
 
 
+def test_a_wrong_setting_is_told_where_candidates_come_from_elsewhere(make_suite, run):
+    few = Variant(name="few", overrides={"settings": {"wieght": 3}}, chosen_in="all")
+    with pytest.raises(InvalidSettingError, match="but got wieght"):
+        run(make_suite(variants=(Variant(name="all"), few)))
+    assert run.cells == []
+
+
 def test_unknown_names_are_told(run, make_suite):
     with pytest.raises(UnknownNameError, match="Expected a suite, but got 'nonsense'"):
         run("nonsense")
     with pytest.raises(UnknownNameError, match="Expected a budget, but got 'large'"):
         run(make_suite(), budget="large")
+    with pytest.raises(UnknownNameError, match="Expected a variant, but got 'rong'"):
+        run(make_suite(), variants=["rong"])
+    with pytest.raises(UnknownNameError, match="Expected a method, but got 'EMR'"):
+        run(make_suite(), methods=["EMR"])
 
 
 def test_torchrun_is_refused(make_suite, run, monkeypatch):
@@ -297,6 +367,25 @@ def test_two_processes_share_the_work(make_suite, run, start, tmp_path):
     assert sorted(addresses_on_disk(out)) == sorted(expected)
     calls = [line for path in out.glob("calls-*") for line in path.read_text().splitlines()]
     assert sorted(calls) == sorted(expected)
+    assert measured(read_rows(out)) == expected
+
+
+def test_two_processes_at_two_parts_share_what_both_need(make_suite, run, start, tmp_path):
+    suite = make_suite(
+        variants=(
+            Variant(name="all"),
+            Variant(name="few", overrides={"clip": 1.0}, chosen_in="all"),
+        ),
+        methods=(Method(name="ERM", grid=({"lr": 1e-3}, {"lr": 1e-2})),),
+        budgets={"small": Budget(seeds=(0, 1), overrides={"epochs": 3})},
+    )
+    expected = measured(run(suite, out=tmp_path / "alone"))
+    assert len(expected) == 2 + 1 + 2
+    out = tmp_path / "out"
+    children = start(suite, out, parts=[{"variants": ["all"]}, {"variants": ["few"]}])
+    assert [child.wait(timeout=120) for child in children] == [0, 0]
+    calls = [line for path in out.glob("calls-*") for line in path.read_text().splitlines()]
+    assert sorted(calls) == sorted(addresses_on_disk(out)) == sorted(expected)
     assert measured(read_rows(out)) == expected
 
 

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from rightreasons.benchmark.suite import Suite
-from rightreasons.benchmark.suites.decoy_mnist import decoy_mnist
+from rightreasons.benchmark.suites import (
+    decoy_mnist,
+    r4_corruption,
+    r4_mask_fraction,
+    r4_model_size,
+    r4_table1,
+    r4_table2,
+    r4_weight_decay,
+)
 from rightreasons.registry import Registry
 
 __all__ = ["SUITES", "describe", "find_suite"]
 
-SUITES: Registry[Suite] = Registry("suite", {"decoy_mnist": decoy_mnist})
+SUITES: Registry[Suite] = Registry(
+    "suite",
+    {
+        "decoy_mnist": decoy_mnist,
+        "r4_corruption": r4_corruption,
+        "r4_mask_fraction": r4_mask_fraction,
+        "r4_model_size": r4_model_size,
+        "r4_table1": r4_table1,
+        "r4_table2": r4_table2,
+        "r4_weight_decay": r4_weight_decay,
+    },
+)
 
 
 def describe() -> dict[str, str]:

@@ -7,15 +7,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rightreasons.benchmark.cell import in_words
+from rightreasons.benchmark.choice import Choice
 from rightreasons.benchmark.figures import Figure
 from rightreasons.benchmark.measure import Measure, Summary
-from rightreasons.benchmark.plan import Choice, Find, Line
+from rightreasons.benchmark.plan import Find, Line
 from rightreasons.benchmark.store import Row
 
-__all__ = ["HEADER", "ComparedLine", "compare_line"]
+__all__ = ["ABSENT", "HEADER", "ComparedLine", "compare_line"]
 
 HEADER = ("method", "measure", "ours", "paper", "difference", "chosen")
 ABSENT = "–"
+"""Stands for what was not measured, or is not in the paper."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,33 @@ class ComparedLine:
             ]
             for measure in self.line.suite.measures
         ]
-        rows[0][0], rows[0][-1] = self.line.method.name, self._choice_in_words()
+        rows[0][0], rows[0][-1] = self.line.method.name, self.choice_in_words()
         return rows
+
+    def brief(self, measure: Measure) -> str:
+        """Ours, and the paper's in brackets, for a table with a column for each variant."""
+        paper = self.paper(measure)
+        beside = "" if paper is None else f" [{_in_words(paper, measure)}]"
+        ours = self.ours(measure)
+        complete = ours is not None and ours.num_runs == len(self.line.budget.seeds)
+        words = _in_words(ours, measure) if complete else self._ours_in_words(measure)
+        return f"{words}{beside}"
+
+    def choice_in_words(self) -> str:
+        """What was chosen, what it reached, and where."""
+        source = self.line.variant.chosen_in
+        if self.chosen is None:
+            told = "none: all candidates failed" if self.choice.decided else "not yet"
+            return told if source is None else f"{told}, in {source}"
+        words = in_words(self.chosen) or "nothing to choose"
+        if source is not None and self.line.num_candidates > 1:
+            return f"{words} (chosen in {source})"
+        value, suite = self.choice.value, self.line.suite
+        reached = [] if value is None else [f"{suite.select_by} {value:.4f}"]
+        threshold = suite.threshold(self.line.variant)
+        if self.choice.fell_short and threshold is not None:
+            reached.append(f"no candidate reached {threshold[0]} {threshold[1]:g}")
+        return f"{words} ({'; '.join(reached)})" if reached else words
 
     def to_dict(self) -> dict[str, Any]:
         """For a program; what is missing is None."""
@@ -94,7 +121,9 @@ class ComparedLine:
             "method": self.line.method.name,
             "num_candidates": self.line.num_candidates,
             "chosen": self.chosen,
+            "chosen_in": self.line.variant.chosen_in,
             "chosen_value": self.choice.value,
+            "fell_short": self.choice.fell_short,
             "num_seeds": len(self.line.budget.seeds),
             "num_failed": self.num_failed,
             "measures": measures,
@@ -104,16 +133,9 @@ class ComparedLine:
         ours, expected = self.ours(measure), len(self.line.budget.seeds)
         failed = f", {self.num_failed} failed" if self.num_failed else ""
         if ours is None:
-            return f"missing{failed}"
+            return ABSENT if self.results else f"missing{failed}"
         missing = "" if ours.num_runs == expected else f" of {expected}"
         return f"{_in_words(ours, measure)} (n={ours.num_runs}{missing}{failed})"
-
-    def _choice_in_words(self) -> str:
-        if self.chosen is None:
-            return "none: all candidates failed" if self.choice.decided else "not yet"
-        value = self.choice.value
-        reached = "" if value is None else f" ({self.line.suite.select_by} {value:.4f})"
-        return f"{in_words(self.chosen) or 'nothing to choose'}{reached}"
 
 
 def compare_line(line: Line, find: Find) -> ComparedLine:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from rightreasons.benchmark.catalogue import find_suite
-from rightreasons.benchmark.cell import address, data_key, in_words
-from rightreasons.benchmark.compared_line import HEADER, ComparedLine, compare_line
+from rightreasons.benchmark.cell import address, data_key
+from rightreasons.benchmark.compared_line import ComparedLine, compare_line
+from rightreasons.benchmark.layout import lay_out
+from rightreasons.benchmark.note import notes_on
 from rightreasons.benchmark.plan import Find, lines
 from rightreasons.benchmark.store import Row, read_rows
 from rightreasons.benchmark.suite import Suite
@@ -36,26 +38,7 @@ class Comparison:
     @property
     def notes(self) -> list[str]:
         """How settings were chosen, what was spent, and what differs from the paper."""
-        suite, spent = self.suite, self.suite.budget(self.budget)
-        seeds, words = ", ".join(map(str, spent.seeds)), in_words(spent.overrides)
-        counts = sorted({line.line.num_candidates for line in self.lines})
-        versions = sorted(
-            {run["versions"]["rightreasons"] for line in self.lines for run in line.results}
-        )
-        chosen = (
-            f"Settings are chosen by {suite.select_by} on validation data at seed "
-            f"{spent.seeds[0]}, among {' or '.join(map(str, counts))} candidates for every method; "
-            "of equals the first. Test data take no part in it."
-        )
-        return [
-            *([chosen] if counts[-1] > 1 else []),
-            f"Ours: mean ± sample standard deviation over n runs, one a seed ({seeds}).",
-            *([f"Budget {self.budget}: {words}."] if words else []),
-            *([f"The paper's figures: {suite.figures.source}."] if suite.figures.source else []),
-            *suite.protocol,
-            *spent.protocol,
-            *([f"Runs of several versions: {', '.join(versions)}."] if len(versions) > 1 else []),
-        ]
+        return notes_on(self.suite, self.budget, self.lines)
 
     def to_text(self) -> str:
         """For a terminal."""
@@ -73,6 +56,7 @@ class Comparison:
             **told,
             "budget": self.budget,
             "select_by": self.suite.select_by,
+            "select_if": self.suite.select_if,
             "lines": [line.to_dict() for line in self.lines],
             "notes": self.notes,
         }
@@ -86,11 +70,9 @@ class Comparison:
         suite = self.suite
         told = f"{suite.name}, {suite.table} of {suite.paper}, budget {self.budget}"
         blocks = [f"{headings[0]}{suite.title} ({told})"]
-        for variant in suite.variants:
-            block = [line for line in self.lines if line.line.variant.name == variant.name]
-            title = f": {variant.title}" if variant.title else ""
-            blocks.append(f"{headings[1]}{variant.name}{title}")
-            blocks.append(table(HEADER, [row for line in block for row in line.table_rows()]))
+        for section in lay_out(suite, self.lines):
+            blocks.append(f"{headings[1]}{section.heading}")
+            blocks.append(table(section.header, section.rows))
         blocks.append("\n".join(f"- {note}" for note in self.notes))
         return "\n\n".join(blocks) + "\n"
 

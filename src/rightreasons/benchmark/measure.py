@@ -57,13 +57,13 @@ class Measure:
         return self.key.split("/")[0]
 
     def summary(self, results: Sequence[Mapping[str, Any]]) -> Summary | None:
-        """Over those runs that measured it; None if none did.
+        """Over those runs that measured it, as a finite number; None if none did.
 
         Args:
             results: As `train_run` gives them.
         """
         parts = [run["metrics"].get(self.part, {}) for run in results]
-        measured = [part for part in parts if self.key in part]
+        measured = [part for part in parts if part.get(self.key) is not None]
         if not measured:
             return None
         if not self.groups_first:
@@ -72,7 +72,7 @@ class Measure:
         worst = min if higher_is_better(self.metric) else max
         return worst(each, key=lambda group: group.mean)
 
-    def _groups(self, measured: list[dict[str, float]]) -> list[str]:
+    def _groups(self, measured: list[dict[str, Any]]) -> list[str]:
         """The groups that every run has; a group is what comes with its number of samples."""
         return [
             name

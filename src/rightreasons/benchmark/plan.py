@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from rightreasons.benchmark.cell import Cell, make_cell
-from rightreasons.benchmark.measure import higher_is_better
+from rightreasons.benchmark.choice import Choice, choose
 from rightreasons.benchmark.store import Row
 from rightreasons.benchmark.suite import Budget, Method, Suite, Variant
-from rightreasons.errors import InvalidSettingError
+from rightreasons.errors import InvalidSettingError, UnknownNameError
 from rightreasons.run import Config
 
-__all__ = ["Choice", "Find", "Line", "Plan", "lines", "plan"]
+__all__ = ["Find", "Line", "Plan", "lines", "plan"]
 
 Find = Callable[[Config], Row | None]
 """Looks a run up; None if it is not finished."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Which candidate a method goes on with.
-
-    Args:
-        decided: Whether all candidates are finished.
-        candidate: The number of the chosen one; None if undecided, or if all failed.
-        value: What it reached on validation data; None if there was nothing to choose.
-    """
-
-    decided: bool
-    candidate: int | None = None
-    value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -42,49 +27,42 @@ class Line:
     variant: Variant
     method: Method
 
+    @property
+    def num_candidates(self) -> int:
+        """How many there are to choose among, here or where the choice is made."""
+        return len(self.suite.grid(self.variant, self.method))
+
+    @property
+    def source(self) -> Line:
+        """The line where this one's candidate is chosen: itself, if it is chosen here."""
+        if self.variant.chosen_in is None:
+            return self
+        return replace(self, variant=self.suite.variant(self.variant.chosen_in))
+
     def cell(self, candidate: int, seed: int) -> Cell:
         """The run with this candidate at this seed."""
         chosen = self.suite.grid(self.variant, self.method)[candidate]
         return make_cell(self.suite, self.budget, self.variant, self.method, chosen, seed)
 
-    @property
-    def num_candidates(self) -> int:
-        """How many there are to choose among."""
-        return len(self.suite.grid(self.variant, self.method))
-
-    def candidates(self) -> list[Cell]:
-        """Every candidate at the first seed."""
+    def possible_cells(self) -> list[Cell]:
+        """Every candidate at the first seed, whether it will run or not."""
         first = self.budget.seeds[0]
         return [self.cell(number, first) for number in range(self.num_candidates)]
+
+    def candidates(self) -> list[Cell]:
+        """Every candidate at the first seed; none where the choice is made elsewhere."""
+        return self.possible_cells() if self.source is self else []
+
+    def seeds_after_choice(self) -> Sequence[int]:
+        """The seeds the chosen candidate runs at; candidates had the first, if they ran here."""
+        return self.budget.seeds[1:] if self.source is self else self.budget.seeds
 
     def choice(self, find: Find) -> Choice:
         """The candidate that is best on validation data; the first of equals."""
         if self.num_candidates == 1:
             return Choice(decided=True, candidate=0)
-        rows = [find(cell.config) for cell in self.candidates()]
-        if any(row is None for row in rows):
-            return Choice(decided=False)
-        values = {
-            number: self._validation_value(row)
-            for number, row in enumerate(rows)
-            if row is not None and not row.failure
-        }
-        if not values:
-            return Choice(decided=True)
-        sign = 1 if higher_is_better(self.suite.select_by.split("/")[0]) else -1
-        best = max(values, key=lambda number: sign * values[number])
-        return Choice(decided=True, candidate=best, value=values[best])
-
-    def _validation_value(self, row: Row) -> float:
-        measured: dict[str, float] = row.results["metrics"].get("validation", {})
-        if self.suite.select_by not in measured:
-            raise InvalidSettingError(
-                f"Expected the suite {self.suite.name!r} to choose by a measure of the validation "
-                f"data, but {self.suite.select_by!r} is not among them: "
-                f"{', '.join(measured) or 'there are no validation data'}. Add it to `metrics`, or "
-                "choose by another."
-            )
-        return measured[self.suite.select_by]
+        rows = [find(cell.config) for cell in self.source.candidates()]
+        return choose(self.suite, rows, self.suite.threshold(self.source.variant))
 
 
 @dataclass(frozen=True)
@@ -100,44 +78,95 @@ class Plan:
     num_unknown: int
 
 
-def lines(suite: Suite, budget: str) -> list[Line]:
-    """All lines of the table, block by block."""
+def lines(
+    suite: Suite,
+    budget: str,
+    *,
+    variants: Collection[str] | None = None,
+    methods: Collection[str] | None = None,
+) -> list[Line]:
+    """The lines of the table, block by block.
+
+    Args:
+        suite: Which.
+        budget: With which budget.
+        variants: The names of those wanted; None is all.
+        methods: The names of those wanted; None is all.
+    """
     spent = suite.budget(budget)
-    return [
+    for kind, wanted, known in (
+        ("variant", variants, [variant.name for variant in suite.variants]),
+        ("method", methods, [method.name for method in suite.methods]),
+    ):
+        for name in wanted or ():
+            if name not in known:
+                raise UnknownNameError(kind, name, known)
+    found = [
         Line(suite, spent, variant, method)
         for variant in suite.variants
-        for method in suite.methods
+        for method in suite.methods_of(variant)
+        if (variants is None or variant.name in variants)
+        and (methods is None or method.name in methods)
     ]
+    if not found:
+        raise InvalidSettingError(
+            f"Expected a part of the suite {suite.name!r} with at least one method in one variant, "
+            f"but got variants {_told(variants)} and methods {_told(methods)}."
+        )
+    return found
 
 
-def plan(suite: Suite, budget: str, find: Find) -> Plan:
+def plan(
+    suite: Suite,
+    budget: str,
+    find: Find,
+    *,
+    variants: Collection[str] | None = None,
+    methods: Collection[str] | None = None,
+) -> Plan:
     """What to run, given what is finished; ask again after each run.
 
     Within a variant runs that share their data come one after the other: all candidates, then
-    seed by seed.
+    seed by seed. A part of a suite has also the candidates in other variants that its own choices
+    depend on.
     """
-    every = lines(suite, budget)
     cells, num_unknown = [], 0
-    for variant in suite.variants:
-        block = [line for line in every if line.variant is variant]
+    for block in _blocks(lines(suite, budget, variants=variants, methods=methods)):
         choices = [line.choice(find) for line in block]
-        cells += [cell for line in block for cell in line.candidates()]
-        cells += _at_other_seeds(block, choices)
+        cells += [cell for line in block for cell in _needed(line)]
+        cells += _after_choice(block, choices)
         num_unknown += sum(
-            len(line.budget.seeds) - 1
+            len(line.seeds_after_choice())
             for line, choice in zip(block, choices, strict=True)
             if not choice.decided
         )
     return Plan(list(_distinct(cells)), num_unknown)
 
 
-def _at_other_seeds(block: list[Line], choices: list[Choice]) -> list[Cell]:
+def _blocks(wanted: Sequence[Line]) -> list[list[Line]]:
+    blocks: dict[str, list[Line]] = {}
+    for line in wanted:
+        blocks.setdefault(line.variant.name, []).append(line)
+    return list(blocks.values())
+
+
+def _needed(line: Line) -> list[Cell]:
+    """Nothing needs to run elsewhere where there is nothing to choose."""
+    own = line.source is line
+    return line.source.candidates() if own or line.num_candidates > 1 else []
+
+
+def _after_choice(block: list[Line], choices: list[Choice]) -> list[Cell]:
     return [
         line.cell(choice.candidate, seed)
-        for seed in block[0].budget.seeds[1:]
+        for seed in block[0].budget.seeds
         for line, choice in zip(block, choices, strict=True)
-        if choice.candidate is not None
+        if choice.candidate is not None and seed in line.seeds_after_choice()
     ]
+
+
+def _told(names: Collection[str] | None) -> str:
+    return "of any name" if names is None else str(list(names))
 
 
 def _distinct(cells: list[Cell]) -> Iterator[Cell]:

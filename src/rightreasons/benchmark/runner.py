@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from dataclasses import asdict, replace
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rightreasons.benchmark.catalogue import find_suite
 from rightreasons.benchmark.cell import Cell, address, config_key
 from rightreasons.benchmark.data_shelf import DataShelf
-from rightreasons.benchmark.plan import Find, plan
+from rightreasons.benchmark.plan import Find, Plan, lines, plan
 from rightreasons.benchmark.store import Row, Store
 from rightreasons.benchmark.suite import MACHINE_FIELDS, Suite
 from rightreasons.datasets import Splits
 from rightreasons.errors import InvalidSettingError, NonFiniteLossError
-from rightreasons.run import Config, train_run
+from rightreasons.run import Config, load_run, train_run
 
 __all__ = ["run_suite"]
 
@@ -36,19 +37,26 @@ def run_suite(
     out: str | Path,
     data_dir: str | Path | None = None,
     budget: str = "small",
+    variants: Collection[str] | None = None,
+    methods: Collection[str] | None = None,
     progress: bool | None = None,
     accelerator: str = "auto",
 ) -> list[Row]:
-    """Run what is not finished yet of a suite; give all its rows.
+    """Run what is not finished yet of a suite, or of a part of it; give all its rows.
 
-    May be called by several processes with the same ``out``: they share the work. May be killed
-    at any time: finished cells are kept, a cell that was begun goes on from its checkpoint.
+    May be called by several processes with the same ``out``: they share the work, whether they
+    are at the same part or at different ones. Set ``OMP_NUM_THREADS`` to the number of cores
+    divided by that of processes, lest each takes all. May be killed at any time: finished cells
+    are kept, a cell that was begun goes on from its checkpoint.
 
     Args:
         suite: A suite, or the name of one.
         out: Where results are kept; several suites may share it.
         data_dir: Where files of data sets lie.
         budget: ``"small"`` or ``"paper"``.
+        variants: The names of those to run now; None is all. Where their settings are chosen in
+            another variant, its candidates run too.
+        methods: The names of those to run now; None is all.
         progress: Whether to show a bar; None does so on a terminal.
         accelerator: As for `fit`.
 
@@ -61,8 +69,9 @@ def run_suite(
             "`rightreasons bench run` as often as you like with the same --out: the processes "
             "share the cells."
         )
+    part = _Part(find_suite(suite), budget, variants, methods)
     store = Store(out)
-    sweep = _Sweep(find_suite(suite), budget, store, DataShelf(data_dir, store.data), accelerator)
+    sweep = _Sweep(part, store, DataShelf(data_dir, store.data), accelerator)
     with _bar(progress) as bar:
         try:
             return sweep.run(bar)
@@ -73,25 +82,38 @@ def run_suite(
             ) from None
 
 
+@dataclass(frozen=True)
+class _Part:
+    """What was asked for; a wrong name or setting is told when it is made."""
+
+    suite: Suite
+    budget: str
+    variants: Collection[str] | None
+    methods: Collection[str] | None
+
+    def __post_init__(self) -> None:
+        for line in lines(self.suite, self.budget, variants=self.variants, methods=self.methods):
+            for cell in line.possible_cells():
+                cell.config.build_objective()
+
+    def plan(self, find: Find) -> Plan:
+        return plan(self.suite, self.budget, find, variants=self.variants, methods=self.methods)
+
+
 class _Sweep:
-    def __init__(
-        self, suite: Suite, budget: str, store: Store, shelf: DataShelf, accelerator: str
-    ) -> None:
-        self.suite = suite
-        self.budget = budget
+    def __init__(self, part: _Part, store: Store, shelf: DataShelf, accelerator: str) -> None:
+        self.part = part
         self.store = store
         self.shelf = shelf
         self.accelerator = accelerator
         self.told = "Nothing is finished yet"
-        for cell in plan(suite, budget, lambda config: None).cells:
-            cell.config.build_objective()  # a wrong setting is told before hours of work
 
     def run(self, bar: Progress) -> list[Row]:
         """Go on until every cell is finished, by this process or another."""
         task = bar.add_task("starting", total=None)
         while True:
             find = self._finder()
-            planned = plan(self.suite, self.budget, find)
+            planned = self.part.plan(find)
             finished = [row for row in (find(cell.config) for cell in planned.cells) if row]
             missing = [cell for cell in planned.cells if find(cell.config) is None]
             num_cells = len(planned.cells) + planned.num_unknown
@@ -138,7 +160,8 @@ class _Sweep:
         results: dict[str, Any] = {}
         failure = ""
         try:
-            results = train_run(config, folder, resume=True, data=data, progress=False)
+            train_run(config, folder, resume=True, data=data, progress=False)
+            results = load_run(folder).results  # as written: what is not finite is null
         except NonFiniteLossError as error:
             failure = str(error)
         row = Row(

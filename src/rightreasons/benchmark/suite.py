@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from rightreasons.benchmark.figures import Figures
 from rightreasons.benchmark.measure import Measure
-from rightreasons.errors import InvalidSettingError, UnknownNameError
-from rightreasons.metrics import METRICS
-from rightreasons.run import Config
+from rightreasons.benchmark.suite_check import MACHINE_FIELDS, refuse_inconsistent
+from rightreasons.errors import UnknownNameError
 
-__all__ = ["MACHINE_FIELDS", "Budget", "Grid", "Method", "Overrides", "Suite", "Variant"]
+__all__ = [
+    "MACHINE_FIELDS",
+    "Budget",
+    "Grid",
+    "Layout",
+    "Method",
+    "Overrides",
+    "Suite",
+    "Threshold",
+    "Variant",
+]
 
 Overrides = Mapping[str, Any]
 """Fields of `Config` and their values; dictionaries among them are merged, not replaced."""
@@ -20,8 +29,11 @@ Overrides = Mapping[str, Any]
 Grid = Sequence[Overrides]
 """Candidates of which one is chosen on validation data."""
 
-MACHINE_FIELDS = ("data_dir", "accelerator", "devices")
-"""Fields of `Config` that say where a run happens, not what it is."""
+Threshold = tuple[str, float]
+"""A key on the validation part, and what it must reach: ``("accuracy", 0.93)``."""
+
+Layout = Literal["blocks", "columns"]
+"""How the table is laid out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +62,20 @@ class Variant:
         overrides: What makes it this variant.
         grids: Grids by the name of a method, in place of the method's own, where another data set
             needs other candidates.
+        methods: The names of those it has; None is all.
+        chosen_in: The name of another variant. No candidates run here: each method goes on with
+            the one chosen there. With ``grids`` here, it is the one of the same number in them,
+            such as a weight scaled to the variant.
+        select_if: In place of the suite's, where another data set has another ceiling.
     """
 
     name: str
     title: str = ""
     overrides: Overrides = field(default_factory=dict)
     grids: Mapping[str, Grid] = field(default_factory=dict)
+    methods: Sequence[str] | None = None
+    chosen_in: str | None = None
+    select_if: Threshold | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +113,13 @@ class Suite:
         measures: The columns.
         select_by: A key on the *validation* part: ``"swap_accuracy"`` where there are masks,
             ``"group_accuracy/worst"`` where there are groups.
+        select_if: Choose among the candidates that reach this only; where less of the metric is
+            better, that stay at or below it. If none does, the one that comes nearest is chosen.
         budgets: By name; ``"small"`` and ``"paper"``.
         figures: The paper's.
         protocol: What differs from the paper, a sentence each.
+        layout: ``"blocks"``, a table for each variant, or ``"columns"``, a table for each measure
+            with a column for each variant: the points of an ablation's curves.
     """
 
     name: str
@@ -110,18 +134,11 @@ class Suite:
     budgets: Mapping[str, Budget]
     figures: Figures = Figures()
     protocol: Sequence[str] = ()
+    select_if: Threshold | None = None
+    layout: Layout = "blocks"
 
     def __post_init__(self) -> None:
-        _refuse_repeated_names(self)
-        _refuse_unknown_names(self)
-        _refuse_unknown_fields(self)
-        _refuse_unequal_grids(self)
-        for name, budget in self.budgets.items():
-            if not budget.seeds or len(set(budget.seeds)) < len(budget.seeds):
-                raise InvalidSettingError(
-                    f"Expected the budget {name!r} of the suite {self.name!r} to have distinct "
-                    f"seeds, at least one, but got {tuple(budget.seeds)}."
-                )
+        refuse_inconsistent(self)
 
     def budget(self, name: str) -> Budget:
         """The budget of this name."""
@@ -130,76 +147,24 @@ class Suite:
         except KeyError:
             raise UnknownNameError("budget", name, self.budgets) from None
 
+    def variant(self, name: str) -> Variant:
+        """The variant of this name."""
+        found = {variant.name: variant for variant in self.variants}
+        if name not in found:
+            raise UnknownNameError("variant", name, found)
+        return found[name]
+
+    def methods_of(self, variant: Variant) -> list[Method]:
+        """The methods a variant has, in the order of the suite."""
+        names = variant.methods
+        return [method for method in self.methods if names is None or method.name in names]
+
     def grid(self, variant: Variant, method: Method) -> Grid:
         """The candidates of a method in a variant."""
-        return variant.grids.get(method.name, method.grid)
+        if variant.chosen_in is None:
+            return variant.grids.get(method.name, method.grid)
+        return variant.grids.get(method.name, self.grid(self.variant(variant.chosen_in), method))
 
-
-def _refuse_repeated_names(suite: Suite) -> None:
-    kinds = {
-        "variants": [variant.name for variant in suite.variants],
-        "methods": [method.name for method in suite.methods],
-        "measures": [measure.name for measure in suite.measures],
-    }
-    for kind, names in kinds.items():
-        if not names or len(set(names)) < len(names):
-            raise InvalidSettingError(
-                f"Expected the {kind} of the suite {suite.name!r} to have distinct names, at "
-                f"least one, but got {names}."
-            )
-
-
-def _refuse_unknown_names(suite: Suite) -> None:
-    for metric in (suite.select_by.split("/")[0], *(one.metric for one in suite.measures)):
-        METRICS[metric]
-    variants = [variant.name for variant in suite.variants]
-    methods = [method.name for method in suite.methods]
-    measures = [measure.name for measure in suite.measures]
-    _refuse_unknown("method", methods, [name for one in suite.variants for name in one.grids])
-    _refuse_unknown(
-        "variant", variants, [n for one in suite.budgets.values() for n in one.variants]
-    )
-    figures = suite.figures.values
-    rows = [row for block in figures.values() for row in block.items()]
-    _refuse_unknown("variant", variants, figures)
-    _refuse_unknown("method", methods, [name for name, _ in rows])
-    _refuse_unknown("measure", measures, [name for _, row in rows for name in row])
-
-
-def _refuse_unknown(kind: str, known: list[str], names: Iterable[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise UnknownNameError(kind, name, known)
-
-
-def _refuse_unknown_fields(suite: Suite) -> None:
-    known = {entry.name for entry in fields(Config)} - {*MACHINE_FIELDS, "seed"}
-    grids = [suite.grid(variant, method) for variant in suite.variants for method in suite.methods]
-    budgets = suite.budgets.values()
-    layers = [
-        suite.base,
-        *(variant.overrides for variant in suite.variants),
-        *(method.overrides for method in suite.methods),
-        *(budget.overrides for budget in budgets),
-        *(overrides for budget in budgets for overrides in budget.variants.values()),
-        *(candidate for grid in grids for candidate in grid),
-    ]
-    unknown = sorted({name for layer in layers for name in layer} - known)
-    if unknown:
-        raise InvalidSettingError(
-            f"Expected overrides of the suite {suite.name!r} among {', '.join(sorted(known))}; "
-            f"but got {', '.join(unknown)}. Seeds belong to the budget, folders and devices to "
-            "run_suite."
-        )
-
-
-def _refuse_unequal_grids(suite: Suite) -> None:
-    for variant in suite.variants:
-        counts = {method.name: len(suite.grid(variant, method)) for method in suite.methods}
-        if len(set(counts.values())) > 1 or not min(counts.values()):
-            told = ", ".join(f"{name} {count}" for name, count in counts.items())
-            raise InvalidSettingError(
-                f"Expected every method of the suite {suite.name!r} to have the same number of "
-                f"candidates in {variant.name!r}, at least one, but got {told}. A method without "
-                "a setting of its own can be given learning rates."
-            )
+    def threshold(self, variant: Variant) -> Threshold | None:
+        """What candidates must reach in a variant to be chosen among."""
+        return self.select_if if variant.select_if is None else variant.select_if

@@ -1,0 +1,83 @@
+"""Which candidate a method goes on with: the best on validation data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rightreasons.benchmark.measure import higher_is_better
+from rightreasons.benchmark.store import Row
+from rightreasons.benchmark.suite import Suite, Threshold
+from rightreasons.errors import InvalidSettingError
+
+__all__ = ["Choice", "choose"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which candidate a method goes on with.
+
+    Args:
+        decided: Whether all candidates are finished.
+        candidate: The number of the chosen one; None if undecided, or if all failed.
+        value: What it reached on validation data; None if there was nothing to choose.
+        fell_short: Whether no candidate reached the suite's threshold, so that the one that came
+            nearest was chosen.
+    """
+
+    decided: bool
+    candidate: int | None = None
+    value: float | None = None
+    fell_short: bool = False
+
+
+def choose(suite: Suite, rows: Sequence[Row | None], threshold: Threshold | None = None) -> Choice:
+    """Choose among candidates by their rows; of equals the first.
+
+    A failed candidate is never chosen, nor is one whose value is not a finite number.
+
+    Args:
+        suite: Says by what to choose.
+        rows: Of the candidates, in their order; None is not finished.
+        threshold: A key and what it must reach to be chosen among.
+    """
+    if any(row is None for row in rows):
+        return Choice(decided=False)
+    keys = [suite.select_by, *([threshold[0]] if threshold is not None else [])]
+    measured = {
+        number: [_validation_value(suite, row, key) for key in keys]
+        for number, row in enumerate(rows)
+        if row is not None and not row.failure
+    }
+    finite = {
+        number: [value for value in values if value is not None]
+        for number, values in measured.items()
+        if None not in values
+    }
+    if not finite:
+        return Choice(decided=True)
+    by, fell_short, allowed = 0, False, finite
+    if threshold is not None:
+        bound = _signed(*threshold)
+        allowed = {n: v for n, v in finite.items() if _signed(threshold[0], v[1]) >= bound}
+        fell_short = not allowed
+        by, allowed = (1, finite) if fell_short else (0, allowed)
+    best = max(allowed, key=lambda number: _signed(keys[by], allowed[number][by]))
+    return Choice(decided=True, candidate=best, value=finite[best][0], fell_short=fell_short)
+
+
+def _signed(key: str, value: float) -> float:
+    """More is better."""
+    return value if higher_is_better(key.split("/")[0]) else -value
+
+
+def _validation_value(suite: Suite, row: Row, key: str) -> float | None:
+    measured: dict[str, float | None] = row.results["metrics"].get("validation", {})
+    if key not in measured:
+        raise InvalidSettingError(
+            f"Expected the suite {suite.name!r} to choose by a measure of the validation data, "
+            f"but {key!r} is not among them: "
+            f"{', '.join(measured) or 'there are no validation data'}. Add it to `metrics`, or "
+            "choose by another."
+        )
+    return measured[key]
