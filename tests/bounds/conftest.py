@@ -7,6 +7,15 @@ from torch import nn
 from rightreasons.bounds import Box
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Tiny nets are several times slower on threads that wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture
 def small_net() -> nn.Module:
     return nn.Sequential(

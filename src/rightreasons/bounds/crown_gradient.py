@@ -28,7 +28,7 @@ def gradient_ends(
     network: Network,
     boxes: Sequence[Box],
     gradients: Sequence[Box],
-    columns: Tensor,
+    columns: Tensor | None,
     *,
     outward: bool,
 ) -> tuple[Tensor, Tensor]:
@@ -43,10 +43,12 @@ def gradient_ends(
         network: The layers.
         boxes: Of all nodes.
         gradients: Interval bounds of the gradients at all nodes.
-        columns: Of the flattened input.
+        columns: Of the flattened input; None is all.
         outward: Whether to hold despite rounding.
     """
     like = boxes[0].center
+    if columns is None:
+        columns = torch.arange(like[0].numel(), device=like.device)
     widest = max(box.center[0].numel() for box in boxes)
     minima = []
     for rows in one_hot_chunks(columns, like, widest):

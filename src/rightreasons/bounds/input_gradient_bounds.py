@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from rightreasons.bounds.box import Box
@@ -50,10 +49,10 @@ def input_gradient_bounds(
         outward: As for `output_bounds`.
 
     Returns:
-        The ends of the gradients, shaped as the input, or ``(N, len(columns))``; infinite where the
-        bounds overflowed.
+        Shaped as the input, or ``(N, len(columns))``; infinite where the bounds overflowed.
 
     Example:
+        >>> import torch
         >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
         >>> x, y = torch.rand(5, 3), torch.zeros(5, dtype=torch.long)
         >>> bounds = input_gradient_bounds(model, x - 0.1, x + 0.1, y, target="loss")
@@ -76,9 +75,7 @@ def input_gradient_bounds(
             boxes = crown_boxes(network, box, outward=outward)
             tighter, gradients = _interval_ends(network, boxes, y, target, chosen, outward=outward)
             ends = intersected(ends, tighter)
-            every = torch.arange(box.center[0].numel(), device=box.center.device)
-            rows = every if chosen is None else chosen
-            lines = gradient_ends(network, boxes, gradients, rows, outward=outward)
+            lines = gradient_ends(network, boxes, gradients, chosen, outward=outward)
             ends = intersected(ends, honest_ends(lines, [*boxes, *gradients]))
     if columns is None:
         ends = ends[0].reshape(lower.shape), ends[1].reshape(lower.shape)

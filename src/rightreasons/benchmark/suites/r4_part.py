@@ -100,7 +100,10 @@ DERM_GRIDS: Mapping[str, Grid] = {
     "IBP-Ex + R3": _grid(epsilon=(0.03, 0.1), r3_weight=(10.0, 10.0)),
     "Rand-R4": _grid(weight=(10.0, 100.0), num_samples=(3, 3)),
     "Adv-R4": _grid(weight=(10.0, 100.0), num_steps=(2, 2)),
-    "Cert-R4": _grid(weight=(0.1, 1.0), epsilon=(0.01, 0.01)),
+    "Cert-R4": [
+        {"settings": {"weight": weight, "epsilon": epsilon, "norm": "l2", "ramp": 0.6}}
+        for weight, epsilon in ((0.03, 0.01), (0.1, 0.003))
+    ],
     "oracle": _DERM_RATES,
 }
 
