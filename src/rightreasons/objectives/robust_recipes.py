@@ -150,7 +150,7 @@ def cert_r4(
 
 def ibp_ex(
     *,
-    weight: Weight = 1.0,
+    weight: Weight = 0.3,
     epsilon: float | None = 0.5,
     valid_range: tuple[float, float] | None = None,
     ramp: float = 0.0,
@@ -161,7 +161,7 @@ def ibp_ex(
 
     Example:
         >>> ibp_ex(epsilon=None).weights  # masked features may take every valid value
-        {'cross_entropy': 1.0, 'ibp_ex': 1.0}
+        {'cross_entropy': 1.0, 'ibp_ex': 0.3}
     """
     term = IbpEx(epsilon=epsilon, valid_range=valid_range, ramp=ramp)
     return _guided(weight * term, weight_decay, class_weights)
@@ -196,9 +196,9 @@ def pgd_ex(
 
 def ibp_ex_r3(
     *,
-    weight: Weight = 1.0,
+    weight: Weight = 0.3,
     r3_weight: Weight = 30.0,
-    epsilon: float | None = 0.1,
+    epsilon: float | None = 0.5,
     target: Target | str = Target.LOSS,
     norm: Norm = "squared_l2",
     valid_range: tuple[float, float] | None = None,
@@ -210,7 +210,7 @@ def ibp_ex_r3(
 
     Example:
         >>> ibp_ex_r3().weights
-        {'cross_entropy': 1.0, 'ibp_ex': 1.0, 'r3': 30.0}
+        {'cross_entropy': 1.0, 'ibp_ex': 0.3, 'r3': 30.0}
     """
     term = IbpEx(epsilon=epsilon, valid_range=valid_range, ramp=ramp)
     penalties = weight * term + r3_weight * R3(target=target, norm=norm)
