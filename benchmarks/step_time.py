@@ -112,9 +112,11 @@ def measure(model: Callable[[], nn.Module], batch: rr.Batch, rounds: int) -> dic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--threads", type=int, default=1, help="more are noisier")
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
     torch.manual_seed(0)
+    torch.set_num_threads(options.threads)
     result = {
         "mlp 784-512-10, batch 1000": measure(
             lambda: rr.models.mlp(inputs=784, hidden=(512,), classes=10),

@@ -249,3 +249,18 @@ def test_the_strongest_need_covers_all():
     assert strongest([]) is False
     assert strongest([False, "inside"]) == "inside"
     assert strongest(["inside", True, False]) is True
+
+
+def test_what_is_made_once_is_shared(tiny_net, tiny_batch):
+    probe, made = rr.Probe(tiny_net, tiny_batch), []
+    for key in ("one", "one", "other"):
+        probe.once(key, lambda: made.append(1))
+    assert len(made) == 2
+    assert probe.once("number", lambda: 7) == probe.once("number", lambda: 8) == 7
+
+
+def test_it_knows_whether_its_pass_depends_on_the_mode(tiny_batch):
+    model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(32), nn.Linear(32, 3)).double()
+    assert rr.Probe(model, tiny_batch).depends_on_mode
+    assert not rr.Probe.at_test_time(model, tiny_batch).depends_on_mode
+    assert not rr.Probe(model.eval(), tiny_batch).depends_on_mode

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import nullcontext
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from rightreasons.entry import Entry, FoldedEntry, ScatteredEntry
 from rightreasons.errors import DoubleBackwardError, InvalidBatchError
 from rightreasons.fold import fold_of
 from rightreasons.inside import Inside
-from rightreasons.mode import as_at_test_time
+from rightreasons.mode import as_at_test_time, depends_on_mode
 from rightreasons.recording import recorded_outputs
 from rightreasons.target import Target
 from rightreasons.types import Batch
@@ -29,6 +29,7 @@ __all__ = ["Need", "Probe", "placed", "strongest"]
 
 Need = bool | Literal["inside"]
 """Which gradients are read: all, those inside the masks, or none."""
+Kept = TypeVar("Kept")
 
 
 class Probe:
@@ -75,6 +76,8 @@ class Probe:
         self.layers = tuple(layers)
         self.max_rows = max_rows
         self.activations: dict[str, Tensor] = {}
+        self.depends_on_mode = depends_on_mode(innermost(model))
+        self._kept: dict[Hashable, Any] = {}
         folds = needs_gradient == "inside" and batch.mask is not None and not batch.x.requires_grad
         self._fold = fold_of(innermost(model), batch.x) if folds else None
         self._entered: dict[str, Tensor] = {}
@@ -132,6 +135,13 @@ class Probe:
                 max_rows=self.max_rows,
             )
         return self._inside
+
+    def once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
+        """What ``make`` gives, made once for this pass: terms that use the same key share it."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        kept: Kept = self._kept[key]
+        return kept
 
     @classmethod
     def at_test_time(cls, model: nn.Module, batch: Batch, **settings: Any) -> Probe:

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests.datasets.miniature import derma_files, isic_files, plant_files, salient_files
+from tests.datasets.miniature import (
+    cifar_jpegs,
+    class_folders,
+    derma_files,
+    isic_files,
+    plant_files,
+    salient_files,
+)
 
 from rightreasons.datasets import Splits, load, names
 from rightreasons.types import Batch
@@ -30,6 +37,7 @@ class Case:
         patch: Side of the square planted in a corner; 0 if there is none.
         planted: Whether one colour is planted under the mask and tells the label.
         drawn: Whether the seed changes the samples (else only what training sees of them).
+        plain: Whether it has neither masks nor groups.
     """
 
     name: str
@@ -38,6 +46,7 @@ class Case:
     patch: int = 0
     planted: bool = True
     drawn: bool = True
+    plain: bool = False
 
 
 def mnist_files(root):
@@ -69,7 +78,19 @@ def image_files(root):
 
 FOLDER = {"mask_polarity": "irrelevant", "flip": True, "crop": 2}
 ON_DISK = {**FOLDER, "in_memory": False, "workers": 2}
+PLAIN = {"planted": False, "plain": True}
 CASES = {
+    "cifar10": Case("cifar10", {"validation": 50, "subset": 100}, cifar_jpegs, **PLAIN),
+    "cifar10 augmented": Case("cifar10", {"validation": 50, "flip": True}, cifar_jpegs, **PLAIN),
+    "image_folder": Case(
+        "image_folder", {"size": 8, "validation_share": 0.25}, class_folders, **PLAIN
+    ),
+    "image_folder on disk": Case(
+        "image_folder",
+        {"size": 8, "validation_share": 0.5, "crop": 1, "in_memory": False, "workers": 2},
+        class_folders,
+        **PLAIN,
+    ),
     "decoy_digits": Case("decoy_digits", {}, patch=3),
     "decoy_digits, wrong": Case("decoy_digits", {"test_colours": "wrong"}, patch=3),
     "decoy_mnist, ross": Case("decoy_mnist", {"validation": 500}, mnist_files, patch=4),
@@ -169,7 +190,9 @@ def test_batches_are_valid(case, loaded):
         low, high = part.card.valid_range
         assert low <= batch.x.min() <= batch.x.max() <= high
         assert tuple(batch.x.shape[1:]) == part.card.shape
-        assert part.has_masks == (batch.mask is not None)
+        assert part.has_masks == (batch.mask is not None) == (not case.plain)
+        if case.plain:
+            continue
         assert batch.mask.shape == (len(part), 1, *part.card.shape[1:])
         assert not batch.mask[~batch.annotated].any()
 
@@ -181,8 +204,11 @@ def test_labels_and_groups_are_named(case, loaded):
         batch = whole(part)
         assert part.card == splits.card
         assert torch.equal(part.labels, batch.y)
-        assert torch.equal(part.groups, batch.group)
         assert int(batch.y.max()) < len(part.card.classes) == len(set(part.card.classes))
+        if case.plain:
+            assert part.groups is None and batch.group is None and not part.card.groups
+            continue
+        assert torch.equal(part.groups, batch.group)
         assert int(batch.group.max()) < len(part.card.groups) == len(set(part.card.groups))
 
 
@@ -190,10 +216,13 @@ def test_labels_and_groups_are_named(case, loaded):
 def test_the_card_is_filled(case, loaded):
     splits = loaded(case)
     for field in fields(splits.card):
-        assert getattr(splits.card, field.name), field.name
+        if not case.plain or "group" not in field.name:
+            assert getattr(splits.card, field.name), field.name
+    assert splits.card.name == case.name
+    if case.plain:
+        return
     counts = torch.bincount(splits.train.groups, minlength=len(splits.card.groups))
     assert splits.card.train_group_counts == tuple(counts.tolist())
-    assert splits.card.name == case.name
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -204,7 +233,7 @@ def test_rows_may_be_taken_in_any_order(case, loaded):
         for batch, places in zip(part.batches(rows), rows, strict=True):
             assert torch.equal(batch.index, places)
             assert torch.equal(batch.x, everything.x[places])
-            assert torch.equal(batch.mask, everything.mask[places])
+            assert case.plain or torch.equal(batch.mask, everything.mask[places])
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

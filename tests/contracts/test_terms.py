@@ -8,18 +8,31 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.objectives import (
+    ATEX,
+    CURE,
+    IGA,
     R3,
     AdvR4,
     CertR4,
+    CosineAlignment,
     CrossEntropy,
     GroupDRO,
+    Hessian,
     IbpEx,
+    IGNorm,
+    IGSum,
     InputGradient,
+    L2Alignment,
     PgdEx,
     RandR4,
     SmoothR3,
     WeightDecay,
 )
+
+
+def trained_teacher():
+    return nn.Sequential(nn.Flatten(), nn.Linear(32, 3)).double()
+
 
 # name: (how to make it, whether a sample's value depends on its batch or on what is drawn)
 TERMS = {
@@ -50,10 +63,30 @@ TERMS = {
     "pgd_ex": (lambda: PgdEx(), True),
     "input_gradient": (lambda: InputGradient(), False),
     "input_gradient loss": (lambda: InputGradient(target="loss", norm="squared_l2"), False),
+    "l2_alignment": (lambda: L2Alignment(detach_source=False, epsilon=1.0), True),
+    "l2_alignment sign l1": (
+        lambda: L2Alignment(detach_source=False, perturbation="sign", target="loss", norm="l1"),
+        False,
+    ),
+    "cosine_alignment": (
+        lambda: CosineAlignment(detach_source=False, num_samples=2, epsilon=1.0),
+        True,
+    ),
+    "cosine_alignment gaussian": (
+        lambda: CosineAlignment(detach_source=False, perturbation="gaussian", epsilon=1.0),
+        True,
+    ),
+    "hessian loss": (lambda: Hessian(target="loss", num_samples=2), True),
+    "cure": (lambda: CURE(epsilon=2.0), False),
+    "iga": (lambda: IGA(num_steps=2, epsilon=0.1), True),
+    "atex": (lambda: ATEX(teacher=trained_teacher(), epsilon=0.2), True),
+    "ig_norm": (lambda: IGNorm(num_steps=2, num_segments=2, epsilon=0.2), True),
+    "ig_sum": (lambda: IGSum(num_steps=2, num_segments=2, valid_range=(0.0, 1.0)), True),
     "weight_decay": (lambda: WeightDecay(), False),
     "group_dro": (lambda: GroupDRO(num_groups=3), True),
 }
-UNGUIDED = ("cross_entropy", "input_gradient", "weight_decay", "group_dro")
+ALIGNING = ("l2_al", "cosine_al", "hessian", "cure", "iga", "atex", "ig_norm", "ig_sum")
+UNGUIDED = ("cross_entropy", "input_gradient", "weight_decay", "group_dro", *ALIGNING)
 MASKED = [name for name in TERMS if not name.startswith(UNGUIDED)]
 ON_GRADIENTS = [name for name in MASKED if not name.startswith(("ibp_ex", "pgd_ex"))]
 

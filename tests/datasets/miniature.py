@@ -116,3 +116,66 @@ def salient_files(root, *, count=12):
             image = rng.integers(0, 256, size=(32, 64, 3))
             path = root / "ILSVRC2012" / "train" / wordnet / f"{wordnet}_{number}.JPEG"
             save(path, image, quality=95)
+
+
+def cifar_arrays(*, counts=(200, 100)):
+    """Noise in CIFAR's form: channels first, ten classes in turn."""
+    rng = np.random.default_rng(7)
+    return [
+        (
+            rng.integers(0, 256, size=(count, 3, 32, 32), dtype=np.uint8),
+            (np.arange(count) % 10).astype(np.uint8),
+        )
+        for count in counts
+    ]
+
+
+def cifar_pickles(root):
+    """As torchvision unpacks it; keys and arrays as Python 2 wrote them."""
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir(parents=True)
+    for name, pixels, y in cifar_batches():
+        content = {"data": pixels.reshape(len(y), -1), "labels": y.tolist(), "batch_label": name}
+        (folder / name).write_bytes(pickle.dumps(content, protocol=2))
+
+
+def cifar_bytes(root):
+    """The version for C programs: a label, then the pixels, for each image."""
+    folder = root / "cifar-10-batches-bin"
+    folder.mkdir(parents=True)
+    for name, pixels, y in cifar_batches():
+        rows = np.concatenate([y[:, None], pixels.reshape(len(y), -1)], axis=1)
+        (folder / f"{name}.bin").write_bytes(rows.tobytes())
+
+
+def cifar_batches():
+    (pixels, y), test = cifar_arrays()
+    for number in range(5):
+        rows = slice(40 * number, 40 * number + 40)
+        yield f"data_batch_{number + 1}", pixels[rows], y[rows]
+    yield "test_batch", *test
+
+
+def cifar_jpegs(root):
+    """One array of JPEGs for each part, and where each begins."""
+    arrays = {}
+    for part, (pixels, y) in zip(("train", "test"), cifar_arrays(), strict=True):
+        contents = []
+        for image in pixels:
+            content = io.BytesIO()
+            Image.fromarray(image.transpose(1, 2, 0)).save(content, "JPEG", subsampling=0)
+            contents.append(np.frombuffer(content.getvalue(), dtype=np.uint8))
+        arrays[f"jpeg_{part}"] = np.concatenate(contents)
+        arrays[f"offsets_{part}"] = np.cumsum([0, *map(len, contents)])
+        arrays[f"y_{part}"] = y
+    np.savez(root / "cifar10_jpeg.npz", **arrays)
+
+
+def class_folders(root, *, parts=("train.X1", "train.X2", "val.X"), count=4):
+    """Noise in two classes, 10×8 pixels."""
+    rng = np.random.default_rng(8)
+    for part in parts:
+        for name in ("n01440764", "n01443537"):
+            for number in range(count):
+                image = rng.integers(0, 256, size=(10, 8, 3))
+                save(root / part / name / f"{part}_{number}.png", image)

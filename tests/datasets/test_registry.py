@@ -15,11 +15,13 @@ from rightreasons.errors import DatasetNotFoundError, InvalidSettingError, Unkno
 
 def test_names_and_lines():
     assert names() == (
+        "cifar10",
         "decoy_derm",
         "decoy_digits",
         "decoy_mnist",
         "folder",
         "half_decoy_mnist",
+        "image_folder",
         "isic",
         "plant",
         "salient_imagenet",

@@ -140,3 +140,113 @@ def climb_masked_gradient(model, x, y, mask, start, epsilon, num_steps, step):
             moved = float(point.flatten()[place]) + step * (high - low) * sign
             point.view(-1)[place] = min(max(moved, low), high)
     return best, largest
+
+
+def l2_alignment(model, batch, points):
+    """Alignment paper, l2 robust criterion, squared: logit gradients at given points (K, N, *S)."""
+    distances = []
+    for n in range(len(batch.x)):
+        y = int(batch.y[n])
+        own = input_gradient(model, batch.x[n], y, logit_of)
+        total = 0.0
+        for copy in points:
+            near = input_gradient(model, copy[n], y, logit_of)
+            total += sum(
+                float(a - b) ** 2 for a, b in zip(near.flatten(), own.flatten(), strict=True)
+            )
+        distances.append(total / len(points))
+    return distances
+
+
+def cosine(left, right):
+    """The cosine of two tensors."""
+    pairs = list(zip(left.flatten().tolist(), right.flatten().tolist(), strict=True))
+    lengths = [math.sqrt(sum(pair[side] ** 2 for pair in pairs)) for side in (0, 1)]
+    return sum(a * b for a, b in pairs) / (lengths[0] * lengths[1])
+
+
+def cosine_alignment(model, batch, points):
+    """Alignment paper, definition 4, at given points (K, N, *S)."""
+    distances = []
+    for n in range(len(batch.x)):
+        y = int(batch.y[n])
+        own = input_gradient(model, batch.x[n], y, logit_of)
+        total = 0.0
+        for copy in points:
+            near = input_gradient(model, copy[n], y, logit_of)
+            total += 0.5 * (1 - cosine(near, own))
+        distances.append(total / len(points))
+    return distances
+
+
+def hessian_matrix(model, x, y):
+    """The Hessian of the label's logit, by central differences of central differences."""
+    step, rows = 1e-3, []
+    for place in range(x.numel()):
+        ends = []
+        for sign in (1, -1):
+            moved = x.clone()
+            moved.view(-1)[place] += sign * step
+            ends.append(input_gradient(model, moved, y, logit_of).flatten())
+        rows.append((ends[0] - ends[1]) / (2 * step))
+    return torch.stack(rows)
+
+
+def cure(model, batch, h):
+    """Moosavi-Dezfooli et al. 2019, equation 5, without the division by h squared."""
+    sizes = []
+    for n in range(len(batch.x)):
+        x, y = batch.x[n], int(batch.y[n])
+        own = input_gradient(model, x, y, loss_of)
+        signs = [(g > 0) - (g < 0) for g in own.flatten().tolist()]
+        length = math.sqrt(sum(sign**2 for sign in signs))
+        step = torch.tensor(signs, dtype=x.dtype).view_as(x) * h / length
+        near = input_gradient(model, x + step, y, loss_of)
+        sizes.append(sum(float(g) ** 2 for g in (near - own).flatten()))
+    return sizes
+
+
+def iga(model, batch, points):
+    """Singh et al. 2020: the soft-margin triplet of image, own and rival gradient at points."""
+    losses = []
+    for n in range(len(batch.x)):
+        x, y, point = batch.x[n], int(batch.y[n]), points[n]
+        with torch.no_grad():
+            logits = model(point[None])[0].tolist()
+        rival = max((k for k in range(len(logits)) if k != y), key=lambda k: logits[k])
+        own_distance = 1 - cosine(input_gradient(model, point, y, logit_of), x)
+        rival_distance = 1 - cosine(input_gradient(model, point, rival, logit_of), x)
+        losses.append(math.log(1 + math.exp(-(rival_distance - own_distance))))
+    return losses
+
+
+def integrated_gradients_of_loss(model, x, point, y, num_segments):
+    """Sundararajan et al. 2017 from x to point, of the loss, by the trapezoid rule."""
+    total = torch.zeros_like(x)
+    for number in range(num_segments):
+        for end in (number, number + 1):
+            place = x + end / num_segments * (point - x)
+            total += input_gradient(model, place, y, loss_of) / (2 * num_segments)
+    return (point - x) * total
+
+
+def ig_sum(model, batch, points, num_segments, norm_weight):
+    """Chen et al. 2019: rise of the loss to given points, and the l1 norm of its attribution."""
+    values = []
+    for n in range(len(batch.x)):
+        x, y, point = batch.x[n], int(batch.y[n]), points[n]
+        parts = integrated_gradients_of_loss(model, x, point, y, num_segments)
+        with torch.no_grad():
+            before, after = (loss_of(model(place[None])[0].tolist(), y) for place in (x, point))
+        norm = sum(abs(part) for part in parts.flatten().tolist())
+        values.append((after - before, after - before + norm_weight * norm, norm))
+    return values
+
+
+def divergence(expected, given):
+    """Kullback-Leibler divergence of two rows of logits, of the second from the first."""
+    logs = []
+    for row in (expected, given):
+        total = sum(math.exp(value) for value in row)
+        logs.append([value - math.log(total) for value in row])
+    return sum(math.exp(p) * (p - q) for p, q in zip(*logs, strict=True))

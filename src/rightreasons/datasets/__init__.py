@@ -2,6 +2,7 @@
 
 from rightreasons.datasets.adapter import as_dataset as as_dataset
 from rightreasons.datasets.augmented import Augmented as Augmented
+from rightreasons.datasets.cifar10 import cifar10 as cifar10
 from rightreasons.datasets.corrupt_masks import corrupt_masks as corrupt_masks
 from rightreasons.datasets.dataset import Card as Card
 from rightreasons.datasets.dataset import Dataset as Dataset
@@ -12,6 +13,7 @@ from rightreasons.datasets.decoy_digits import decoy_digits as decoy_digits
 from rightreasons.datasets.decoy_mnist import decoy_mnist as decoy_mnist
 from rightreasons.datasets.folder import folder as folder
 from rightreasons.datasets.half_decoy_mnist import half_decoy_mnist as half_decoy_mnist
+from rightreasons.datasets.image_folder import image_folder as image_folder
 from rightreasons.datasets.isic import isic as isic
 from rightreasons.datasets.mask_fraction import mask_fraction as mask_fraction
 from rightreasons.datasets.plant import plant as plant
@@ -27,6 +29,7 @@ __all__ = [
     "InMemory",
     "Splits",
     "as_dataset",
+    "cifar10",
     "corrupt_masks",
     "decoy_derm",
     "decoy_digits",
@@ -34,6 +37,7 @@ __all__ = [
     "describe",
     "folder",
     "half_decoy_mnist",
+    "image_folder",
     "isic",
     "load",
     "mask_fraction",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rightreasons.errors import DatasetCorruptError
 
-__all__ = ["read_pickled_arrays"]
+__all__ = ["read_pickled_arrays", "unpickled"]
 
 _array = np.zeros(1)
 _KNOWN: dict[str, Any] = {  # all that a pickled array calls
@@ -30,6 +30,16 @@ class _ArrayUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it wants {module}.{name}, which is no part of an array")
 
 
+def unpickled(path: Path) -> Any:
+    """Whatever arrays and plain values a pickle holds; a class or function in it is an error.
+
+    Raises:
+        Exception: A damaged or foreign pickle may raise anything.
+    """
+    with path.open("rb") as file:
+        return _ArrayUnpickler(file, encoding="latin1").load()  # as Python 2 wrote arrays
+
+
 def read_pickled_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Read a pickled dictionary of arrays; anything else in it is refused.
 
@@ -37,8 +47,7 @@ def read_pickled_arrays(path: Path) -> dict[str, NDArray[Any]]:
         DatasetCorruptError: It is something else or cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            content = _ArrayUnpickler(file).load()
+        content = unpickled(path)
     except Exception as error:  # a damaged pickle may raise anything
         raise DatasetCorruptError(
             f"Expected {path} to be a pickled dictionary of arrays, but got: {error}. Copy it anew."

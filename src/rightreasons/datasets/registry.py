@@ -4,12 +4,14 @@ import inspect
 from os import PathLike
 from typing import Any
 
+from rightreasons.datasets.cifar10 import cifar10
 from rightreasons.datasets.dataset import Splits
 from rightreasons.datasets.decoy_derm import decoy_derm
 from rightreasons.datasets.decoy_digits import decoy_digits
 from rightreasons.datasets.decoy_mnist import decoy_mnist
 from rightreasons.datasets.folder import folder
 from rightreasons.datasets.half_decoy_mnist import half_decoy_mnist
+from rightreasons.datasets.image_folder import image_folder
 from rightreasons.datasets.isic import isic
 from rightreasons.datasets.mask_setting import MASK_SETTINGS, with_mask_settings
 from rightreasons.datasets.plant import plant
@@ -22,11 +24,13 @@ __all__ = ["DATASETS", "describe", "load", "names"]
 DATASETS: Registry[Splits] = Registry(
     "data set",
     {
+        "cifar10": cifar10,
         "decoy_derm": decoy_derm,
         "decoy_digits": decoy_digits,
         "decoy_mnist": decoy_mnist,
         "folder": folder,
         "half_decoy_mnist": half_decoy_mnist,
+        "image_folder": image_folder,
         "isic": isic,
         "plant": plant,
         "salient_imagenet": salient_imagenet,

@@ -21,6 +21,7 @@ from rightreasons.types import Batch
 __all__ = ["Objective", "Term", "Weight"]
 
 Weight = float | Literal["auto"]
+_WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class _Summand(nn.Module, ABC):
@@ -74,7 +75,7 @@ class Term(_Summand):
     @property
     def name(self) -> str:
         """The class's name in snake case."""
-        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
+        return _WORD_ENDS.sub("_", type(self).__name__).lower()
 
     def as_objective(self) -> Objective:
         """The objective that has this term alone, with weight 1."""

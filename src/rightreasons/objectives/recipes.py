@@ -9,6 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rightreasons.norm import Norm
+from rightreasons.objectives.alignment_recipes import (
+    alignment,
+    atex,
+    cure,
+    hessian,
+    ig_norm,
+    ig_sum,
+    iga,
+    l2_alignment,
+)
 from rightreasons.objectives.cross_entropy import CrossEntropy
 from rightreasons.objectives.group_dro import GroupDRO
 from rightreasons.objectives.input_gradient import InputGradient
@@ -30,12 +40,20 @@ from rightreasons.target import Target
 __all__ = [
     "RECIPES",
     "adv_r4",
+    "alignment",
+    "atex",
     "cert_r4",
+    "cure",
     "erm",
     "group_dro",
+    "hessian",
     "ibp_ex",
     "ibp_ex_r3",
+    "ig_norm",
+    "ig_sum",
+    "iga",
     "input_gradient",
+    "l2_alignment",
     "pgd_ex",
     "r3",
     "rand_r4",
@@ -128,12 +146,20 @@ RECIPES: Registry[Objective] = Registry(
     "recipe",
     {
         "adv_r4": adv_r4,
+        "alignment": alignment,
+        "atex": atex,
         "cert_r4": cert_r4,
+        "cure": cure,
         "erm": erm,
         "group_dro": group_dro,
+        "hessian": hessian,
         "ibp_ex": ibp_ex,
         "ibp_ex_r3": ibp_ex_r3,
+        "ig_norm": ig_norm,
+        "ig_sum": ig_sum,
+        "iga": iga,
         "input_gradient": input_gradient,
+        "l2_alignment": l2_alignment,
         "pgd_ex": pgd_ex,
         "r3": r3,
         "rand_r4": rand_r4,

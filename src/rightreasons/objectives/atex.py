@@ -1,0 +1,91 @@
+"""ATEX: predictions that stay where an explanation says that nothing matters."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rightreasons.norm import sample_norm
+from rightreasons.objectives.cosine_alignment import SMALLEST_NORM
+from rightreasons.objectives.gradient_pair import source_gradient
+from rightreasons.objectives.objective import Term
+from rightreasons.probe import Probe
+from rightreasons.setting import checked_factor
+from rightreasons.target import Target
+
+__all__ = ["ATEX"]
+
+
+class ATEX(Term):
+    r"""Adversarial training on explanations: as the teacher, also across its gradient.
+
+    .. math:: \mathrm{KL}\big(p_T(x_0) \,\big\Vert\, p(x_0 + \xi_\perp)\big), \qquad
+        x_0 = x + \tau \epsilon \frac{g}{\lVert g \rVert_\infty}, \quad
+        \xi_\perp = \xi - \frac{\xi^\top g}{\lVert g \rVert^2} g
+
+    where :math:`g = \nabla_x f_y(x)` is the teacher's gradient, :math:`\tau \sim U(-1/2, 1/2)`
+    moves along it and :math:`\xi \sim U(-\epsilon, \epsilon)` across it: there, predictions should
+    not change. Only first derivatives are needed. Unit: nats.
+
+    Differs from the paper: it distils a trained copy of the model with softened labels
+    (``teacher=trained, temperature=4``) and explains by SmoothGrad; here the teacher is by default
+    the model itself, held constant at every step, and explains by its gradient. Along the gradient
+    the position is drawn, not one of two.
+
+    Args:
+        epsilon: In input units.
+        teacher: A trained model, copied and frozen; None is the model itself.
+        temperature: What the teacher's logits are divided by.
+
+    References:
+        tang2022defense
+    """
+
+    needs_gradient = True
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 8 / 255,
+        teacher: nn.Module | None = None,
+        temperature: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.epsilon = checked_factor("epsilon", epsilon)
+        self.temperature = checked_factor("temperature", temperature)
+        frozen = None if teacher is None else copy.deepcopy(teacher).requires_grad_(False)
+        self.teacher = frozen
+
+    def forward(self, probe: Probe) -> Tensor:
+        """See `Term.forward`."""
+        if self.teacher is None:
+            gradient = source_gradient(probe, Target.LOGIT, detached=True)
+        else:
+            settings = {"needs_gradient": True, "create_graph": False}
+            teacher = Probe.at_test_time(self.teacher, probe.batch, **settings)
+            gradient = teacher.gradient(Target.LOGIT)
+        start, moved = self._points(probe.features.detach(), gradient.detach())
+        with torch.no_grad():
+            model = probe.model if self.teacher is None else self.teacher
+            logits = Probe.at_test_time(model, probe.batch.replace(x=start)).logits
+            expected = functional.log_softmax(logits / self.temperature, dim=1)
+        given = functional.log_softmax(self._logits(probe, moved), dim=1)
+        divergence = functional.kl_div(given, expected, reduction="none", log_target=True)
+        return divergence.sum(dim=1)
+
+    def _points(self, x: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        each = (-1, *(1,) * (x.ndim - 1))
+        largest = gradient.flatten(1).abs().amax(dim=1).clamp_min(SMALLEST_NORM).view(each)
+        along = torch.rand(len(x), dtype=x.dtype, device=x.device).sub_(0.5).view(each)
+        start = x + along * self.epsilon * gradient / largest
+        noise = torch.empty_like(x).uniform_(-self.epsilon, self.epsilon)
+        unit = gradient / sample_norm(gradient, "l2").clamp_min(SMALLEST_NORM).view(each)
+        share = (noise * unit).flatten(1).sum(dim=1).view(each)
+        return start, start + noise - share * unit
+
+    def _logits(self, probe: Probe, points: Tensor) -> Tensor:
+        """The model's, as at test time, with the graph that reaches the weights and no other."""
+        return Probe.at_test_time(probe.model, probe.batch.replace(x=points)).logits
