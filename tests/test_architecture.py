@@ -21,7 +21,8 @@ LADDER = [
     {"entry"},
     {"inside"},
     {"probe"},
-    {"attacks", "explainers", "start_points"},
+    {"explainers", "start_points"},
+    {"attacks"},
     {"objectives", "metrics"},
     {
         "diagnosis",
@@ -39,7 +40,8 @@ LADDER = [
     {"run"},
     {"benchmark"},
     {"report"},
-    {"catalogue", "cli_certify", "demo"},
+    {"explanation"},
+    {"catalogue", "cli_certify", "cli_explain", "demo"},
     {"cli", "__init__"},
 ]
 STEPS = {unit: number for number, units in enumerate(LADDER) for unit in units}

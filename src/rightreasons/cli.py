@@ -18,6 +18,7 @@ from rich.table import Table
 from rightreasons import benchmark
 from rightreasons.catalogue import catalogue
 from rightreasons.cli_certify import certify
+from rightreasons.cli_explain import explain
 from rightreasons.demo import demo as run_demo
 from rightreasons.errors import InvalidSettingError, RightReasonsError
 from rightreasons.process import is_main_process
@@ -35,6 +36,7 @@ app = typer.Typer(
 bench = typer.Typer(no_args_is_help=True, help="The papers' tables, run again.")
 app.add_typer(bench, name="bench")
 app.command()(certify)
+app.command()(explain)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")]
 DataDir = Annotated[str | None, typer.Option(help="Folder with the data set's files.")]
@@ -139,7 +141,9 @@ def report(
 def list_(
     kind: Annotated[
         str | None,
-        typer.Argument(help="recipes, metrics, data, models or suites; all if not given."),
+        typer.Argument(
+            help="recipes, metrics, data, models, explainers or suites; all if not given."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

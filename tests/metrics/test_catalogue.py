@@ -14,12 +14,17 @@ def names(**parts):
 def test_every_metric_is_there_under_its_name():
     assert list(METRICS) == [
         "accuracy",
+        "adv_insertion",
         "calibration_error",
         "certified_change",
+        "deletion",
         "gradient_fragility",
         "group_accuracy",
         "input_gradient_mass",
+        "insertion",
         "relative_core_sensitivity",
+        "robust_criterion",
+        "rps",
         "swap_accuracy",
     ]
     for name in METRICS:
@@ -34,6 +39,7 @@ def test_data_get_the_metrics_they_have_what_it_needs_for():
     masked = ["accuracy", "calibration_error", "input_gradient_mass", "swap_accuracy"]
     assert names(mask=X) == masked
     by_name_only = {"certified_change", "gradient_fragility", "relative_core_sensitivity"}
+    by_name_only |= {"adv_insertion", "deletion", "insertion", "robust_criterion", "rps"}
     assert set(names(mask=X, group=Y)) == set(METRICS) - by_name_only
 
 

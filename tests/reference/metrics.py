@@ -232,3 +232,132 @@ def relative_core_sensitivity(model, batch, *, noise, num_draws, seed):
     score = (first - second) / (2 * min(mean, 1 - mean))
     size = float(len(masked) / num_draws)
     return {"": score, "masked_noisy": first, "core_noisy": second, "n": size}
+
+
+def saliency_map(model, x, y):
+    """The absolute gradient of the label's logit, summed over channels: rows of a picture."""
+    single = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(model(single[None])[0, y], single)
+    _, height, width = x.shape
+    return [
+        [sum(abs(float(gradient[c, i, j])) for c in range(len(x))) for j in range(width)]
+        for i in range(height)
+    ]
+
+
+def scaled(picture):
+    largest = max(max(row) for row in picture)
+    return [[value / largest for value in row] for row in picture]
+
+
+def flat(picture):
+    return [value for row in picture for value in row]
+
+
+def cosine(one, other):
+    product = sum(a * b for a, b in zip(one, other, strict=True))
+    return product / math.sqrt(sum(a * a for a in one)) / math.sqrt(sum(b * b for b in other))
+
+
+def pearson(one, other):
+    one_mean, other_mean = sum(one) / len(one), sum(other) / len(other)
+    return cosine([a - one_mean for a in one], [b - other_mean for b in other])
+
+
+def ssim(one, other, *, window=7, sigma=1.5):
+    """Pixel by pixel under the window, zeros beyond the edges; the range is the first map's."""
+    half = window // 2
+    bell = [math.exp(-((k - half) ** 2) / (2 * sigma**2)) for k in range(window)]
+    bell = [value / sum(bell) for value in bell]
+    height, width = len(one), len(one[0])
+    spread = max(flat(one)) - min(flat(one))
+    small, large = (0.01 * spread) ** 2, (0.03 * spread) ** 2
+
+    def mean(value, i, j):
+        total = 0.0
+        for k in range(window):
+            for m in range(window):
+                row, column = i + k - half, j + m - half
+                if 0 <= row < height and 0 <= column < width:
+                    total += bell[k] * bell[m] * value(row, column)
+        return total
+
+    values = []
+    for i in range(height):
+        for j in range(width):
+            first = mean(lambda r, c: one[r][c], i, j)
+            second = mean(lambda r, c: other[r][c], i, j)
+            variance = mean(lambda r, c: one[r][c] ** 2, i, j) - first**2
+            other_variance = mean(lambda r, c: other[r][c] ** 2, i, j) - second**2
+            covariance = mean(lambda r, c: one[r][c] * other[r][c], i, j) - first * second
+            above = (2 * first * second + small) * (2 * covariance + large)
+            below = (first**2 + second**2 + small) * (variance + other_variance + large)
+            values.append(above / below)
+    return sum(values) / len(values)
+
+
+def rps(model, batch, *, epsilon, num_draws, seed, valid_range):
+    """One sample and one draw at a time: cosine, correlation and SSIM."""
+    values = []
+    for n in range(len(batch.x)):
+        own = scaled(saliency_map(model, batch.x[n], batch.y[n]))
+        drawn = sample_noise(torch.tensor([n]), batch.x.shape[1:], num_draws=num_draws, seed=seed)
+        for u in drawn[:, 0].to(batch.x):
+            moved = (batch.x[n] + epsilon * (2 * u - 1)).clamp(*valid_range)
+            other = scaled(saliency_map(model, moved, batch.y[n]))
+            pair = flat(own), flat(other)
+            values.append((cosine(*pair), pearson(*pair), ssim(own, other)))
+    return [sum(column) / len(values) for column in zip(*values, strict=True)]
+
+
+def insertion(model, batch, *, maps, ratios, baseline, deletes=False):
+    """One image and one ratio at a time: the mean probability of the label at each ratio."""
+    curve = []
+    for ratio in ratios:
+        found = []
+        for x, y, picture in zip(batch.x, batch.y.tolist(), maps, strict=True):
+            height, width = x.shape[1:]
+            places = sorted(indices((height, width)), key=lambda p: -picture[p[0]][p[1]])
+            first = places[: round(ratio * height * width)]
+            rebuilt = x.clone() if deletes else torch.empty_like(x)
+            for c in range(len(x)):
+                for i, j in indices((height, width)):
+                    if ((i, j) in first) == deletes:
+                        rebuilt[c, i, j] = baseline[c]
+                    else:
+                        rebuilt[c, i, j] = x[c, i, j]
+            found.append(probabilities(model(rebuilt[None])[0].tolist())[y])
+        curve.append(sum(found) / len(found))
+    return curve
+
+
+def robust_criterion(model, batch, *, epsilon, num_draws, num_projections, seed, valid_range):
+    """With the whole Hessian of one sample after the other."""
+    table = []
+    for n in range(len(batch.x)):
+        x, y, shape = batch.x[n], batch.y[n], batch.x.shape[1:]
+
+        def logit(given, y=y, shape=shape):
+            return model(given.reshape(1, *shape))[0, y]
+
+        hessian = torch.autograd.functional.hessian(logit, x.flatten())
+        own = torch.autograd.functional.jacobian(logit, x.flatten())
+        place = torch.tensor([n])
+        drawn = sample_noise(
+            place, shape, num_draws=num_projections, seed=seed + 1, kind="normal"
+        ).to(x)
+        squares = [float((hessian @ v.flatten()).square().sum()) for v in drawn[:, 0]]
+        size = math.sqrt(sum(squares) / len(squares))
+        for u in sample_noise(place, shape, num_draws=num_draws, seed=seed)[:, 0].to(x):
+            moved = (x + epsilon * (2 * u - 1)).clamp(*valid_range)
+            delta = (moved - x).flatten()
+            other = torch.autograd.functional.jacobian(logit, moved.flatten())
+            table.append(
+                {
+                    "": (1 - cosine(other.tolist(), own.tolist())) / 2,
+                    "l2": float((other - own).norm()),
+                    "bound": float(delta.norm()) * size / float(other.norm()),
+                    "directional_bound": float((hessian @ delta).norm() / other.norm()),
+                }
+            )
+    return {key: sum(row[key] for row in table) / len(table) for key in table[0]}

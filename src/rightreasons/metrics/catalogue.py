@@ -2,13 +2,18 @@
 
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.metrics.accuracy import Accuracy
+from rightreasons.metrics.adv_insertion import AdvInsertion
 from rightreasons.metrics.calibration_error import CalibrationError
 from rightreasons.metrics.certified_change import CertifiedChange
+from rightreasons.metrics.deletion import Deletion
 from rightreasons.metrics.gradient_fragility import GradientFragility
 from rightreasons.metrics.group_accuracy import GroupAccuracy
 from rightreasons.metrics.input_gradient_mass import InputGradientMass
+from rightreasons.metrics.insertion import Insertion
 from rightreasons.metrics.metric import Metric
 from rightreasons.metrics.relative_core_sensitivity import RelativeCoreSensitivity
+from rightreasons.metrics.robust_criterion import RobustCriterion
+from rightreasons.metrics.rps import RPS
 from rightreasons.metrics.swap_accuracy import SwapAccuracy
 from rightreasons.registry import Registry
 
@@ -20,12 +25,17 @@ METRICS: Registry[Metric] = Registry(
         metric.name: metric
         for metric in (
             Accuracy,
+            AdvInsertion,
             CalibrationError,
             CertifiedChange,
+            Deletion,
             GradientFragility,
             GroupAccuracy,
             InputGradientMass,
+            Insertion,
+            RPS,
             RelativeCoreSensitivity,
+            RobustCriterion,
             SwapAccuracy,
         )
     },
@@ -35,7 +45,8 @@ METRICS: Registry[Metric] = Registry(
 def suitable(data: Dataset) -> list[Metric]:
     """Every cheap metric for which the data have what it needs: masks, known groups.
 
-    Those that need bounds, which not every model has, or noise are measured when asked for by name.
+    Those that need bounds, which not every model has, noise, or many explanations are measured
+    when asked for by name.
     """
     metrics: list[Metric] = [Accuracy(), CalibrationError()]
     if data.groups is not None and bool((data.groups >= 0).any()):

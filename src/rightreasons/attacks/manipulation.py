@@ -1,0 +1,286 @@
+"""Adversarial attribution manipulation: another explanation for the same prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, final
+
+import torch
+from torch import Tensor, nn
+
+from rightreasons.double_backward import innermost
+from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.explainers import Explainer, postprocessed
+from rightreasons.models.surgery import with_softplus
+from rightreasons.norm import sample_norm
+from rightreasons.probe import Probe
+from rightreasons.sample_noise import sample_noise
+from rightreasons.setting import checked_choice, checked_factor, checked_number
+from rightreasons.target import Target
+from rightreasons.types import Batch, Interval
+
+__all__ = ["AttributionManipulation", "Distance", "Manipulated", "map_distance"]
+
+Distance = Callable[[Tensor, Tensor], Tensor]
+"""How far attributions are from others, sample by sample: two tensors to ``(N,)``."""
+
+NORMS: tuple[Literal["linf", "l2"], ...] = ("linf", "l2")
+
+
+def map_distance(attribution: Tensor, reference: Tensor) -> Tensor:
+    r"""The distance :math:`\lVert h - h_t \rVert_2` of maps that each sum to 1, ``(N,)``.
+
+    Maps are absolute values summed over channels, as the paper's attacker normalises them.
+
+    Example:
+        >>> map_distance(torch.tensor([[-3.0, 0.0]]), torch.tensor([[0.0, 7.0]]))
+        tensor([1.4142])
+    """
+    own, other = (postprocessed(given, normalise="l1") for given in (attribution, reference))
+    return sample_norm(own - other, "l2")
+
+
+@dataclass(frozen=True)
+class Manipulated:
+    """What an attack on attributions found.
+
+    Args:
+        x: ``(N, *S)``: the best input met that keeps the prediction; the sample itself if none.
+        before: ``(N,)``: the distance of the sample's attribution from the target, or 0 without.
+        after: ``(N,)``: that of ``x``, or from the sample's own attribution.
+        flipped: ``(N,)``: whether every input that was tried changed the prediction.
+        is_targeted: Whether there was a target to come near to.
+    """
+
+    x: Tensor
+    before: Tensor
+    after: Tensor
+    flipped: Tensor
+    is_targeted: bool
+
+    @property
+    def succeeded(self) -> Tensor:
+        """Whether the attribution moved as wanted and the prediction stayed, ``(N,)``."""
+        moved = self.after < self.before if self.is_targeted else self.after > self.before
+        return moved & ~self.flipped
+
+
+@final
+class AttributionManipulation:
+    r"""AAM: the input nearby whose attribution is most wrong and whose prediction is the same.
+
+    .. math:: \min_{\lVert \delta \rVert_p \le \epsilon} \lVert h(x + \delta) - h_t \rVert_2
+        \quad\text{s.t.}\quad \arg\max g(x + \delta) = \arg\max g(x)
+
+    by projected gradient descent through the explainer; without a target map :math:`h_t`, the
+    distance from the sample's own attribution grows instead. A step from where the prediction
+    changed goes back towards it. Points with another prediction never become the result.
+
+    Distances that are reported, and predictions, are those of the model itself. The net that is
+    followed has Softplus in place of ReLU: input gradients of a ReLU net are constant in pieces,
+    so there would be nothing to follow, and a failed attack would look like a robust model.
+
+    Differs from the paper: predictions are constrained, not only hoped to stay.
+
+    Args:
+        explainer: What is attacked; it must be differentiable.
+        epsilon: The ball's radius in input units; 4/255 (LeNet), 2/255 (ResNet-18) in the paper.
+        norm: ``"linf"`` takes signed steps, ``"l2"`` steps along the gradient.
+        num_steps: 100 in the paper.
+        step_size: As a share of ``epsilon``.
+        distance: Between attributions, or attributions and target.
+        valid_range: The smallest and largest value of a feature; None is no limit. A feature
+            outside it may stay where it is.
+        softplus_beta: How sharp the Softplus is; None attacks the model as it is, which nets that
+            `torch.fx` cannot trace need, and nets that are smooth may have.
+        seed: Of the first step of untargeted attacks, which begin beside the sample.
+        max_rows: The most samples that are attacked at once; None is no ceiling.
+
+    Example:
+        >>> from rightreasons.explainers import InputGradient
+        >>> model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))
+        >>> attack = AttributionManipulation(explainer=InputGradient(), epsilon=0.5, num_steps=5)
+        >>> found = attack(model, torch.rand(3, 2), torch.tensor([0, 1, 1]))
+        >>> found.x.shape, found.succeeded.shape
+        (torch.Size([3, 2]), torch.Size([3]))
+
+    References:
+        ghorbani2019interpretation, dombrowski2019explanations, joo2023towards
+    """
+
+    def __init__(
+        self,
+        *,
+        explainer: Explainer,
+        epsilon: float,
+        norm: Literal["linf", "l2"] = "linf",
+        num_steps: int = 100,
+        step_size: float = 0.1,
+        distance: Distance = map_distance,
+        valid_range: tuple[float, float] | None = None,
+        softplus_beta: float | None = 10.0,
+        seed: int = 0,
+        max_rows: int | None = None,
+    ) -> None:
+        if not explainer.is_differentiable:
+            raise InvalidSettingError(
+                f"Expected a differentiable `explainer` to attack, but got "
+                f"{type(explainer).__name__}. Use InputGradient."
+            )
+        self.explainer = explainer
+        self.epsilon = checked_factor("epsilon", epsilon)
+        self.norm = checked_choice("norm", norm, NORMS)
+        self.num_steps = checked_number("num_steps", num_steps)
+        self.step_size = checked_factor("step_size", step_size)
+        self.distance = distance
+        self.valid_range = valid_range
+        self.softplus_beta = softplus_beta
+        if softplus_beta is not None:
+            self.softplus_beta = checked_factor("softplus_beta", softplus_beta)
+        self.seed = checked_number("seed", seed, low=0)
+        self.max_rows = None if max_rows is None else checked_number("max_rows", max_rows)
+
+    def __call__(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        *,
+        target: Tensor | None = None,
+        index: Tensor | None = None,
+    ) -> Manipulated:
+        """Attack the attributions of ``y`` at ``x``; the model is left as it was.
+
+        Args:
+            model: Gives logits ``(N, K)``.
+            x: ``(N, *S)``, floating point.
+            y: ``(N,)``: the class of each sample that is explained.
+            target: The map to come near to, ``(N, ...)`` or ``(1, ...)``; None is untargeted.
+            index: ``(N,)``: the samples' numbers, on which their draws depend; 0, 1, ... if None.
+        """
+        if not x.is_floating_point():
+            raise InvalidBatchError(
+                f"Expected floating point `x` to move, but got {x.dtype}. Token ids cannot move."
+            )
+        core, x = innermost(model), x.detach()
+        smooth = core if self.softplus_beta is None else with_softplus(core, self.softplus_beta)
+        index = torch.arange(len(x), device=x.device) if index is None else index
+        target = None if target is None else target.to(x).expand(len(x), *target.shape[1:])
+        parts = []
+        for rows in torch.split(torch.arange(len(x), device=x.device), self.max_rows or len(x)):
+            wanted = None if target is None else target[rows]
+            parts.append(self._attacked(core, smooth, x[rows], y[rows], wanted, index[rows]))
+        best, before, after, flipped = (torch.cat(column) for column in zip(*parts, strict=True))
+        return Manipulated(best, before, after, flipped, is_targeted=target is not None)
+
+    def _attacked(
+        self,
+        model: nn.Module,
+        smooth: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        target: Tensor | None,
+        index: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        own = self.explainer(model, x, y)
+        reference = own if target is None else target
+        followed = reference
+        if target is None and smooth is not model:
+            followed = self.explainer(smooth, x, y)
+        best, flipped = self._searched(model, smooth, x, y, followed, target is not None, index)
+        after = self.distance(self.explainer(model, best, y), reference)
+        return best, self.distance(own, reference), after, flipped
+
+    def _searched(
+        self,
+        model: nn.Module,
+        smooth: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        reference: Tensor,
+        is_targeted: bool,
+        index: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """The best point that keeps the prediction, and whether none but the sample did."""
+        predicted = _logits(model, x, y).argmax(dim=1)
+        limits = self._limits(x)
+        point = x if is_targeted else self._beside(x, limits, index)
+        best = x
+        smallest = torch.full_like(x.flatten(1)[:, 0], torch.inf if is_targeted else 0.0)
+        tried = torch.zeros_like(predicted, dtype=torch.bool)
+        kept = tried
+        for step in range(self.num_steps + 1):
+            is_last = step == self.num_steps
+            value, slope = self._value(smooth, point, y, reference, is_targeted, not is_last)
+            stays = _logits(model, point, y).argmax(dim=1) == predicted
+            elsewhere = (point != x).flatten(1).any(dim=1)
+            tried, kept = tried | elsewhere, kept | (elsewhere & stays)
+            better = stays & (value < smallest)
+            best = torch.where(_like(better, x), point, best)
+            smallest = torch.where(better, value, smallest)
+            if is_last:
+                break
+            if not bool(stays.all()):
+                slope[~stays] = _way_back(model, point[~stays], predicted[~stays])
+            point = self._stepped(point, slope, x, limits)
+        return best, tried & ~kept
+
+    def _value(
+        self,
+        smooth: nn.Module,
+        point: Tensor,
+        y: Tensor,
+        reference: Tensor,
+        is_targeted: bool,
+        with_slope: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """What shall become small at each point, and its slope."""
+        point = point.detach().requires_grad_(with_slope)
+        with torch.set_grad_enabled(with_slope):
+            attribution = self.explainer(smooth, point, y, create_graph=with_slope)
+            value = self.distance(attribution, reference) * (1 if is_targeted else -1)
+            slope = torch.zeros_like(point)
+            if value.requires_grad:
+                (found,) = torch.autograd.grad(value.sum(), point, allow_unused=True)
+                slope = slope if found is None else found
+        return value.detach(), slope
+
+    def _stepped(self, point: Tensor, slope: Tensor, x: Tensor, limits: Interval | None) -> Tensor:
+        stride = self.step_size * self.epsilon
+        if self.norm == "linf":
+            move = (point - stride * slope.sign() - x).clamp(-self.epsilon, self.epsilon)
+        else:
+            length = _like(sample_norm(slope, "l2"), x)
+            move = point - stride * slope / torch.where(length == 0, 1, length) - x
+            length = _like(sample_norm(move, "l2"), x)
+            move = move * (self.epsilon / length.clamp(min=self.epsilon))
+        moved = x + move
+        return moved if limits is None else moved.clamp(*limits)
+
+    def _beside(self, x: Tensor, limits: Interval | None, index: Tensor) -> Tensor:
+        """One step away in a drawn direction: at the sample itself nothing has changed yet."""
+        drawn = sample_noise(index, x.shape[1:], num_draws=1, seed=self.seed, kind="normal")
+        return self._stepped(x, drawn[0].to(x), x, limits)
+
+    def _limits(self, x: Tensor) -> Interval | None:
+        if self.valid_range is None:
+            return None
+        low, high = self.valid_range
+        return Interval(x.clamp(max=low), x.clamp(min=high))
+
+
+def _logits(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    with torch.no_grad():
+        return Probe.at_test_time(model, Batch.trusted(x=x.detach(), y=y)).logits
+
+
+def _way_back(model: nn.Module, x: Tensor, predicted: Tensor) -> Tensor:
+    """Where the loss of the sample's own prediction grows."""
+    batch = Batch.trusted(x=x.detach(), y=predicted)
+    probe = Probe.at_test_time(model, batch, needs_gradient=True, create_graph=False)
+    return probe.gradient(Target.LOSS)
+
+
+def _like(column: Tensor, x: Tensor) -> Tensor:
+    return column.reshape(-1, *[1] * (x.ndim - 1))
