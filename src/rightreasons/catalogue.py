@@ -22,8 +22,8 @@ def catalogue(kind: str | None = None) -> dict[str, dict[str, str]]:
     """Names and descriptions of one kind of thing, or of all.
 
     Example:
-        >>> sorted(catalogue("recipes")["recipes"])[:2]
-        ['adv_r4', 'cert_r4']
+        >>> catalogue("recipes")["recipes"]["erm"]
+        'Empirical risk minimisation: cross-entropy alone, the baseline.'
     """
     if kind is not None and kind not in KINDS:
         raise UnknownNameError("list", kind, KINDS)
