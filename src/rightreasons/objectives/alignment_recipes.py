@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from rightreasons.norm import Norm
 from rightreasons.objectives.atex import ATEX
 from rightreasons.objectives.cosine_alignment import CosineAlignment
-from rightreasons.objectives.cross_entropy import CrossEntropy
 from rightreasons.objectives.cure import CURE
+from rightreasons.objectives.guided import guided
 from rightreasons.objectives.hessian import Hessian
 from rightreasons.objectives.ig_norm import IGNorm
 from rightreasons.objectives.ig_sum import IGSum
 from rightreasons.objectives.iga import IGA
 from rightreasons.objectives.l2_alignment import L2Alignment
 from rightreasons.objectives.objective import Objective, Weight
-from rightreasons.objectives.weight_decay import WeightDecay
 from rightreasons.target import Target
 
 __all__ = [
@@ -63,7 +62,7 @@ def l2_alignment(
         detach_source=detach_source,
         norm=norm,
     )
-    return _aligned(weight * term, weight_decay, class_weights)
+    return guided(weight * term, weight_decay, class_weights)
 
 
 def alignment(
@@ -102,7 +101,7 @@ def alignment(
         detach_source=detach_source,
         norm=norm,
     )
-    return _aligned(weight * cosine + l2_weight * l2, weight_decay, class_weights)
+    return guided(weight * cosine + l2_weight * l2, weight_decay, class_weights)
 
 
 def hessian(
@@ -120,7 +119,7 @@ def hessian(
         {'cross_entropy': 1.0, 'hessian': 1e-06}
     """
     term = Hessian(num_samples=num_samples, target=target)
-    return _aligned(weight * term, weight_decay, class_weights)
+    return guided(weight * term, weight_decay, class_weights)
 
 
 def cure(
@@ -139,7 +138,7 @@ def cure(
         >>> cure().weights
         {'cross_entropy': 1.0, 'cure': 0.16}
     """
-    return _aligned(weight * CURE(epsilon=epsilon, norm=norm), weight_decay, class_weights)
+    return guided(weight * CURE(epsilon=epsilon, norm=norm), weight_decay, class_weights)
 
 
 def iga(
@@ -159,7 +158,7 @@ def iga(
         {'cross_entropy': 1.0, 'iga': 0.5}
     """
     term = IGA(epsilon=epsilon, num_steps=num_steps, step_size=step_size, valid_range=valid_range)
-    return _aligned(weight * term, weight_decay, class_weights)
+    return guided(weight * term, weight_decay, class_weights)
 
 
 def atex(
@@ -176,7 +175,7 @@ def atex(
         >>> atex().weights
         {'cross_entropy': 1.0, 'atex': 1.0}
     """
-    return _aligned(
+    return guided(
         weight * ATEX(epsilon=epsilon, temperature=temperature), weight_decay, class_weights
     )
 
@@ -205,7 +204,7 @@ def ig_norm(
         step_size=step_size,
         valid_range=valid_range,
     )
-    return _aligned(weight * term, weight_decay, class_weights)
+    return guided(weight * term, weight_decay, class_weights)
 
 
 def ig_sum(
@@ -234,11 +233,4 @@ def ig_sum(
         step_size=step_size,
         valid_range=valid_range,
     )
-    return _aligned(weight * term, weight_decay, class_weights)
-
-
-def _aligned(
-    penalties: Objective, weight_decay: float, class_weights: Sequence[float] | None
-) -> Objective:
-    objective = CrossEntropy(class_weights=class_weights) + penalties
-    return objective + weight_decay * WeightDecay() if weight_decay else objective
+    return guided(weight * term, weight_decay, class_weights)

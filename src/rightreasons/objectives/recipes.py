@@ -21,6 +21,7 @@ from rightreasons.objectives.alignment_recipes import (
 )
 from rightreasons.objectives.cross_entropy import CrossEntropy
 from rightreasons.objectives.group_dro import GroupDRO
+from rightreasons.objectives.guided import decayed, guided
 from rightreasons.objectives.input_gradient import InputGradient
 from rightreasons.objectives.objective import Objective, Weight
 from rightreasons.objectives.r3 import R3
@@ -33,7 +34,6 @@ from rightreasons.objectives.robust_recipes import (
     rand_r4,
     smooth_r3,
 )
-from rightreasons.objectives.weight_decay import WeightDecay
 from rightreasons.registry import Registry
 from rightreasons.target import Target
 
@@ -74,7 +74,7 @@ def erm(
         {'cross_entropy': 1.0}
     """
     task = CrossEntropy(class_weights=class_weights, label_smoothing=label_smoothing)
-    return _decayed(task.as_objective(), weight_decay)
+    return decayed(task.as_objective(), weight_decay)
 
 
 def r3(
@@ -91,9 +91,7 @@ def r3(
         >>> r3(weight=30.0, weight_decay=1e-4).weights
         {'cross_entropy': 1.0, 'r3': 30.0, 'weight_decay': 0.0001}
     """
-    return erm(class_weights=class_weights) + _decayed(
-        weight * R3(target=target, norm=norm), weight_decay
-    )
+    return guided(weight * R3(target=target, norm=norm), weight_decay, class_weights)
 
 
 def input_gradient(
@@ -110,9 +108,7 @@ def input_gradient(
         >>> input_gradient(weight="auto").weights
         {'cross_entropy': 1.0, 'input_gradient': 0.0}
     """
-    return erm(class_weights=class_weights) + _decayed(
-        weight * InputGradient(target=target, norm=norm), weight_decay
-    )
+    return guided(weight * InputGradient(target=target, norm=norm), weight_decay, class_weights)
 
 
 def group_dro(
@@ -135,11 +131,7 @@ def group_dro(
         adjustment=adjustment,
         group_counts=None if group_counts is None else tuple(group_counts),
     )
-    return _decayed(term.as_objective(), weight_decay)
-
-
-def _decayed(objective: Objective, weight_decay: float) -> Objective:
-    return objective + weight_decay * WeightDecay() if weight_decay else objective
+    return decayed(term.as_objective(), weight_decay)
 
 
 RECIPES: Registry[Objective] = Registry(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rightreasons.norm import Norm
 from rightreasons.objectives.adv_r4 import AdvR4
 from rightreasons.objectives.cert_r4 import CertR4
-from rightreasons.objectives.cross_entropy import CrossEntropy
+from rightreasons.objectives.guided import guided
 from rightreasons.objectives.ibp_ex import IbpEx
 from rightreasons.objectives.objective import Objective, Weight
 from rightreasons.objectives.pgd_ex import PgdEx
@@ -18,7 +18,6 @@ from rightreasons.objectives.r3 import R3
 from rightreasons.objectives.r4 import Form
 from rightreasons.objectives.rand_r4 import RandR4
 from rightreasons.objectives.smooth_r3 import SmoothR3
-from rightreasons.objectives.weight_decay import WeightDecay
 from rightreasons.target import Target
 
 __all__ = [
@@ -50,7 +49,7 @@ def smooth_r3(
         {'cross_entropy': 1.0, 'smooth_r3': 3.0}
     """
     term = SmoothR3(num_samples=num_samples, epsilon=epsilon, noise=noise, target=target, norm=norm)
-    return _guided(weight * term, weight_decay, class_weights)
+    return guided(weight * term, weight_decay, class_weights)
 
 
 def rand_r4(
@@ -81,7 +80,7 @@ def rand_r4(
         valid_range=valid_range,
         ramp=ramp,
     )
-    return _guided(weight * term, weight_decay, class_weights)
+    return guided(weight * term, weight_decay, class_weights)
 
 
 def adv_r4(
@@ -116,7 +115,7 @@ def adv_r4(
         valid_range=valid_range,
         ramp=ramp,
     )
-    return _guided(weight * term, weight_decay, class_weights)
+    return guided(weight * term, weight_decay, class_weights)
 
 
 def cert_r4(
@@ -145,7 +144,7 @@ def cert_r4(
         valid_range=valid_range,
         ramp=ramp,
     )
-    return _guided(weight * term, weight_decay, class_weights)
+    return guided(weight * term, weight_decay, class_weights)
 
 
 def ibp_ex(
@@ -164,7 +163,7 @@ def ibp_ex(
         {'cross_entropy': 1.0, 'ibp_ex': 0.3}
     """
     term = IbpEx(epsilon=epsilon, valid_range=valid_range, ramp=ramp)
-    return _guided(weight * term, weight_decay, class_weights)
+    return guided(weight * term, weight_decay, class_weights)
 
 
 def pgd_ex(
@@ -191,7 +190,7 @@ def pgd_ex(
         valid_range=valid_range,
         ramp=ramp,
     )
-    return _guided(weight * term, weight_decay, class_weights)
+    return guided(weight * term, weight_decay, class_weights)
 
 
 def ibp_ex_r3(
@@ -214,11 +213,4 @@ def ibp_ex_r3(
     """
     term = IbpEx(epsilon=epsilon, valid_range=valid_range, ramp=ramp)
     penalties = weight * term + r3_weight * R3(target=target, norm=norm)
-    return _guided(penalties, weight_decay, class_weights)
-
-
-def _guided(
-    penalties: Objective, weight_decay: float, class_weights: Sequence[float] | None
-) -> Objective:
-    objective = CrossEntropy(class_weights=class_weights) + penalties
-    return objective + weight_decay * WeightDecay() if weight_decay else objective
+    return guided(penalties, weight_decay, class_weights)
