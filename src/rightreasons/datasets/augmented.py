@@ -1,10 +1,9 @@
 """Images flipped and cropped at random in training, their masks in the same way."""
 
-from collections.abc import Iterable, Iterator
-
 import torch
 from torch import Tensor
 
+from rightreasons.datasets.altered import Altered
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.datasets.random_stream import random_stream
 from rightreasons.errors import InvalidSettingError
@@ -32,7 +31,7 @@ def moved(image: Tensor, *, rows: Tensor, columns: Tensor) -> Tensor:
     return by_rows.gather(3, columns[:, None, None, :].expand(image.shape))
 
 
-class Augmented(Dataset):
+class Augmented(Altered):
     """A data set of images that training sees flipped and cropped, anew in every epoch.
 
     Itself it is the data unchanged; `at_epoch` gives what training sees. That depends on the
@@ -62,8 +61,7 @@ class Augmented(Dataset):
                 f"Expected images of shape (C, H, W) to flip or crop, but {base.card.name!r} has "
                 f"samples of shape {base.card.shape}."
             )
-        self.base = base
-        self.card = base.card
+        super().__init__(base)
         self.flip = checked_flag("flip", flip)
         self.crop = checked_number("crop", crop, low=0)
         self.seed = checked_number("seed", seed, low=0)
@@ -73,13 +71,6 @@ class Augmented(Dataset):
             flipped = stream.random(len(base)) < 0.5
             self._flipped = torch.from_numpy(flipped & flip)
             self._shifts = torch.from_numpy(stream.integers(-crop, crop + 1, size=(len(base), 2)))
-
-    def __len__(self) -> int:
-        return len(self.base)
-
-    def take(self, rows: Tensor) -> Batch:
-        """See `Dataset.take`."""
-        return self._seen_in_epoch(self.base.take(rows), rows)
 
     def at_epoch(self, epoch: int) -> Dataset:
         """See `Dataset.at_epoch`."""
@@ -91,32 +82,12 @@ class Augmented(Dataset):
             epoch=epoch,
         )
 
-    def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
-        """See `Dataset.batches`."""
-        positions = list(rows)
-        for batch, places in zip(self.base.batches(positions), positions, strict=True):
-            yield self._seen_in_epoch(batch, places)
-
-    @property
-    def labels(self) -> Tensor:
-        """See `Dataset.labels`."""
-        return self.base.labels
-
-    @property
-    def groups(self) -> Tensor | None:
-        """See `Dataset.groups`."""
-        return self.base.groups
-
-    @property
-    def has_masks(self) -> bool:
-        """See `Dataset.has_masks`."""
-        return self.base.has_masks
-
     def digest(self) -> str:
         """That of the data unchanged: how training sees them is a setting."""
         return self.base.digest()
 
-    def _seen_in_epoch(self, batch: Batch, places: Tensor) -> Batch:
+    def altered(self, batch: Batch, places: Tensor) -> Batch:
+        """See `Altered.altered`."""
         if self.epoch is None:
             return batch
         height, width = batch.x.shape[2:]

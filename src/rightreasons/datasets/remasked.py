@@ -1,11 +1,12 @@
 """A data set with other masks: what each mask becomes depends on its place alone."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from rightreasons.datasets.altered import Altered
 from rightreasons.datasets.dataset import Dataset, InMemory
 from rightreasons.types import Batch
 
@@ -17,7 +18,7 @@ Change = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 CHUNK = 4096
 
 
-class Remasked(Dataset):
+class Remasked(Altered):
     """Masks changed when a batch is taken, so that images may stay on disk.
 
     Args:
@@ -27,48 +28,20 @@ class Remasked(Dataset):
     """
 
     def __init__(self, base: Dataset, change: Change, *, key: str) -> None:
-        self.base = base
-        self.card = base.card
+        super().__init__(base)
         self.change = change
         self.key = key
-
-    def __len__(self) -> int:
-        return len(self.base)
-
-    def take(self, rows: Tensor) -> Batch:
-        """See `Dataset.take`."""
-        return self._changed(self.base.take(rows), rows)
 
     def at_epoch(self, epoch: int) -> Dataset:
         """See `Dataset.at_epoch`."""
         return Remasked(self.base.at_epoch(epoch), self.change, key=self.key)
 
-    def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
-        """See `Dataset.batches`."""
-        positions = list(rows)
-        for batch, places in zip(self.base.batches(positions), positions, strict=True):
-            yield self._changed(batch, places)
-
-    @property
-    def labels(self) -> Tensor:
-        """See `Dataset.labels`."""
-        return self.base.labels
-
-    @property
-    def groups(self) -> Tensor | None:
-        """See `Dataset.groups`."""
-        return self.base.groups
-
-    @property
-    def has_masks(self) -> bool:
-        """See `Dataset.has_masks`."""
-        return self.base.has_masks
-
     def digest(self) -> str:
         """See `Dataset.digest`."""
         return hashlib.sha256(f"{self.base.digest()} {self.key}".encode()).hexdigest()
 
-    def _changed(self, batch: Batch, places: Tensor) -> Batch:
+    def altered(self, batch: Batch, places: Tensor) -> Batch:
+        """See `Altered.altered`."""
         if batch.mask is None or batch.annotated is None:
             return batch
         mask, annotated = self.change(batch.mask, batch.annotated, places)
