@@ -20,6 +20,7 @@ def test_columns_are_the_features_that_masks_touch(tiny_net, tiny_batch):
     assert torch.equal(inside.values[:, 0], tiny_batch.x[:, 0, 0, 0])
     assert torch.equal(inside.values[:, 3], tiny_batch.x[:, 1, 1, 2])
     assert inside.mask[3].tolist() == [0.5, 0, 0.5, 0]
+    assert inside.columns.tolist() == [0, 6, 16, 22]
 
 
 def test_the_gradient_is_that_of_the_plain_pass(inside, tiny_net, tiny_batch):

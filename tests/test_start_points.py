@@ -3,19 +3,13 @@ import torch
 
 from rightreasons.errors import InvalidBatchError
 from rightreasons.probe import Probe
-from rightreasons.start_points import masked_columns, start_points
+from rightreasons.start_points import start_points
 from rightreasons.types import Interval
 
 
 def probe_of(tiny_batch, net, rows):
     batch = tiny_batch.replace(index=torch.arange(len(tiny_batch)))[rows]
     return Probe(net.eval(), batch, needs_gradient="inside", create_graph=False)
-
-
-def test_columns_are_those_of_the_inside(tiny_net, tiny_batch):
-    probe = probe_of(tiny_batch, tiny_net, slice(None))
-    columns = masked_columns(probe.mask, probe.features.shape[1:])
-    assert torch.equal(probe.features.flatten(1)[:, columns], probe.inside.values)
 
 
 def test_points_lie_in_the_box_and_differ(tiny_net, tiny_batch):
@@ -32,7 +26,7 @@ def test_points_of_a_sample_do_not_depend_on_its_batch(tiny_net, tiny_batch):
     def full(rows):
         probe = probe_of(tiny_batch, tiny_net, rows)
         points = start_points(probe, probe.inside.box(0.2), num_points=2, seed=3)
-        columns = masked_columns(probe.mask, probe.features.shape[1:])
+        columns = probe.inside.columns
         return probe.features.detach().flatten(1).repeat(2, 1, 1).index_copy(2, columns, points)
 
     whole = full(slice(None))

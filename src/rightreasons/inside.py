@@ -60,6 +60,11 @@ class Inside:
         """The features themselves, ``(N, M)``."""
         return self._entry.values
 
+    @property
+    def columns(self) -> Tensor:
+        """Which of the flattened features they are, ``(M,)``."""
+        return self._entry.columns
+
     def gradient(self, target: Target | str = Target.LOSS) -> Tensor:
         """The gradient of ``target`` at the samples, ``(N, M)``; kept once taken."""
         target = Target(target)

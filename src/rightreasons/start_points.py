@@ -10,21 +10,7 @@ from rightreasons.probe import Probe
 from rightreasons.sample_noise import sample_noise
 from rightreasons.types import Interval
 
-__all__ = ["masked_columns", "start_points"]
-
-
-def masked_columns(mask: Tensor, shape: torch.Size) -> Tensor:
-    """Which of the flattened features any mask touches: the columns of `Inside`.
-
-    Args:
-        mask: ``(N, *M)``, broadcasting to ``(N, *shape)``.
-        shape: Of one sample.
-
-    Example:
-        >>> masked_columns(torch.tensor([[[1.0, 0.0]]]), torch.Size([2, 2]))
-        tensor([0, 2])
-    """
-    return (mask != 0).any(dim=0).expand(shape).flatten().nonzero().flatten()
+__all__ = ["start_points"]
 
 
 def start_points(probe: Probe, interval: Interval, *, num_points: int, seed: int) -> Tensor:
@@ -45,7 +31,6 @@ def start_points(probe: Probe, interval: Interval, *, num_points: int, seed: int
             "on its batch, but got one without. evaluate() takes care of it."
         )
     lower, upper = interval
-    columns = masked_columns(probe.mask, shape)
     drawn = sample_noise(index, (shape.numel(),), num_draws=num_points, seed=seed)
-    noise = drawn.to(lower)[..., columns]
+    noise = drawn.to(lower)[..., probe.inside.columns]
     return torch.lerp(lower, upper, noise).clamp(lower, upper)

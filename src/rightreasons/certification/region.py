@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from rightreasons.probe import Probe
-from rightreasons.start_points import masked_columns
 from rightreasons.types import Batch, Interval
 
 __all__ = ["Region", "region_of"]
@@ -96,6 +95,6 @@ def region_of(
         prediction=prediction,
         probe=probe,
         exact_probe=exact_probe,
-        columns=masked_columns(probe.mask, batch.x.shape[1:]),
+        columns=probe.inside.columns,
         box=exact_probe.inside.box(epsilon, valid_range),
     )
