@@ -17,7 +17,7 @@ lint: .venv/.ready
 	$(BIN)/mypy
 
 bench: .venv/.ready
-	$(BIN)/python benchmarks/step_time.py --out benchmarks/results/step_time.json
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/step_time.py --out benchmarks/results/step_time.json
 
 docs: .venv/.ready
 	$(BIN)/mkdocs build --strict --quiet

@@ -3,7 +3,9 @@
 Each round times every kind of step once, in turn, so that a busy machine slows all of them; the
 figures are medians over rounds of the ratio within a round.
 
-    python benchmarks/step_time.py [--rounds 40] [--out benchmarks/results/step_time.json]
+    OMP_NUM_THREADS=1 python benchmarks/step_time.py [--rounds 40] [--out FILE]
+
+One thread, set from outside before torch starts, is least noisy.
 """
 
 import argparse
@@ -119,11 +121,9 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--threads", type=int, default=1, help="more are noisier")
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
     torch.manual_seed(0)
-    torch.set_num_threads(options.threads)
     result = {
         "mlp 784-512-10, batch 1000": measure(
             lambda: rr.models.mlp(inputs=784, hidden=(512,), classes=10),

@@ -24,6 +24,7 @@ LADDER = [
     {"explainers", "start_points"},
     {"attacks"},
     {"objectives", "metrics"},
+    {"selective"},
     {
         "diagnosis",
         "epoch",
@@ -36,12 +37,13 @@ LADDER = [
         "training_log",
         "watch",
     },
+    {"strategies"},
     {"certification", "config", "examples"},
     {"run"},
     {"benchmark"},
     {"report"},
-    {"explanation"},
-    {"catalogue", "cli_certify", "cli_explain", "demo"},
+    {"abstention", "explanation"},
+    {"catalogue", "cli_certify", "cli_explain", "cli_selective", "cli_setting", "demo"},
     {"cli", "__init__"},
 ]
 STEPS = {unit: number for number, units in enumerate(LADDER) for unit in units}

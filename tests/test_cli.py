@@ -45,11 +45,11 @@ def test_every_setting_reaches_the_run(run):
     assert results["model_settings"] == {"hidden": [8]}
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("1e-4", 1e-4), ("30", 30), ("auto", "auto"), ("[1, 2]", [1, 2])]
-)
-def test_values_are_read_as_people_write_them(text, value):
-    assert cli._settings([f"weight={text}"]) == {"weight": value}
+def test_a_strategy_and_its_settings(tmp_path):
+    options = ["--strategy", "random-mask", "--strategy-set", "window=3", "--metrics", "accuracy"]
+    done = in_process("train", *TRAIN, *options, "--json", "--out", tmp_path / "run")
+    (result,) = json.loads(done.stdout)
+    assert result["strategy_settings"] == {"window": 3}
 
 
 def test_train_json(tmp_path):
@@ -73,7 +73,7 @@ def test_report(run, tmp_path):
     assert json.loads(again.stdout) == {"report": str(tmp_path / "page.html")}
 
 
-@pytest.mark.parametrize("kind", ["recipes", "metrics", "data", "models", "suites"])
+@pytest.mark.parametrize("kind", ["recipes", "strategies", "metrics", "data", "models", "suites"])
 def test_list(kind):
     assert in_process("list", kind).exit_code == 0
     listed = json.loads(in_process("list", kind, "--json").stdout)

@@ -64,3 +64,24 @@ def test_values_are_those_its_file_will_have(tmp_path):
     save_config(tmp_path, config)
     assert load_config(tmp_path) == config
     assert config.settings == {"target": "logit"}
+
+
+def test_metrics_of_each_split():
+    config = Config(
+        data="decoy_digits",
+        metrics=["accuracy", "rps"],
+        validation_metrics=["accuracy"],
+        metric_settings={"rps": {"num_draws": 2, "max_samples": 5}},
+    )
+    rps = config.build_metrics()[1]
+    assert (rps.num_draws, rps.max_samples) == (2, 5)
+    assert [metric.name for metric in config.build_metrics("validation")] == ["accuracy"]
+    assert Config(data="decoy_digits").build_metrics("validation") is None
+
+
+def test_the_strategy_and_its_settings():
+    config = Config(data="decoy_digits", strategy="masktune", strategy_settings={"k": 3.0})
+    assert config.build_strategy().k == 3.0
+    assert isinstance(Config(data="decoy_digits").build_strategy(), rr.strategies.Once)
+    with pytest.raises(rr.errors.InvalidSettingError, match="but got tau"):
+        Config(data="decoy_digits", strategy="jtt", strategy_settings={"tau": 1}).build_strategy()

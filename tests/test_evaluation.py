@@ -5,6 +5,7 @@ from torch import nn
 import rightreasons as rr
 from rightreasons.datasets import InMemory
 from rightreasons.errors import InvalidBatchError, InvalidSettingError, UnknownNameError
+from rightreasons.evaluation import evaluate_parts
 from rightreasons.metrics import Accuracy, GroupAccuracy, Metric
 
 X = torch.arange(30.0).reshape(10, 3) / 30
@@ -146,3 +147,30 @@ def test_a_bar_is_shown_on_request_only(capsys):
     assert "".join(capsys.readouterr()) == ""
     rr.evaluate(net(), BATCH, [GroupAccuracy()], progress=True)
     assert "Evaluating" in "".join(capsys.readouterr())
+
+
+def test_parts_take_thresholds_from_validation_data_which_is_measured_first():
+    class Noted(Metric):
+        name, higher_is_better = "noted", True
+        seen = None
+
+        def measure(self, probe):
+            return {"y": probe.batch.y}
+
+        def summary(self, rows):
+            return {"": 1.0, "sum": float(rows["y"].sum())}
+
+        def calibrate(self, values):
+            self.seen = dict(values)
+
+    def part(*y):
+        return InMemory(rr.Batch(x=torch.zeros(len(y), 3), y=torch.tensor(y)))
+
+    test, validation = Noted(), Noted()
+    parts = {"test": part(0, 0), "validation": part(1, 1), "other": None, "plain": part(0)}
+    metrics = {"test": [test], "validation": [validation], "other": None, "plain": ["accuracy"]}
+    found = evaluate_parts(nn.Linear(3, 2), parts, metrics)
+    assert list(found) == ["test", "validation", "plain"]
+    assert test.seen == {"sum": 2.0}
+    assert validation.seen is None
+    assert found["test"] == {"noted": 1.0, "noted/sum": 0.0}

@@ -122,6 +122,7 @@ def test_a_run_is_resumed_as_it_was_begun(run, changes, words):
         ({"recipe": "r33"}, UnknownNameError, "Did you mean 'r3'"),
         ({"data": "decoy_digit"}, UnknownNameError, "Did you mean 'decoy_digits'"),
         ({"model": "mpl"}, UnknownNameError, "Did you mean 'mlp'"),
+        ({"strategy": "jt"}, UnknownNameError, "Did you mean 'jtt'"),
         ({"metrics": ["accurac"]}, UnknownNameError, "Did you mean 'accuracy'"),
         ({"settings": {"wieght": 1}}, InvalidSettingError, "but got wieght"),
         ({"data": "decoy_mnist"}, rr.errors.DatasetNotFoundError, "--data-dir"),
@@ -241,3 +242,61 @@ def test_an_interrupted_certificate_is_not_written(run, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         certify_run(run, epsilon=None, out=tmp_path / "proof.json")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory):
+    """A run of two fits, measured on one more test set."""
+    folder = tmp_path_factory.mktemp("staged")
+    config = replace(
+        CONFIG,
+        recipe="erm",
+        settings={},
+        metrics=["accuracy"],
+        strategy="random-mask",
+        strategy_settings={"window": 3},
+    )
+    data = config.load_data()
+    return folder, config, train_run(config, folder, data=replace(data, more_tests={"v": data.val}))
+
+
+def test_a_strategy_of_several_fits(staged):
+    folder, config, results = staged
+    assert {path.name for path in folder.iterdir()} == {
+        "config.yaml",
+        "examples.npz",
+        "log.jsonl",
+        "model.safetensors",
+        "results.json",
+        "stage-1-train",
+        "stage-2-masks.npy",
+        "stage-2-tune",
+    }
+    assert (results["strategy"], results["strategy_settings"]) == ("random_mask", {"window": 3})
+    assert [(one["name"], one["epochs"]) for one in results["stages"]] == [
+        ("train", 2),
+        ("tune", 1),
+    ]
+    model = load_run(folder).load_model(config.load_data())
+    accuracy = rr.evaluate(model, config.load_data().test, ["accuracy"])["accuracy"]
+    assert accuracy == results["metrics"]["test"]["accuracy"]
+
+
+def test_every_test_set_is_measured(staged):
+    measured = staged[2]["metrics"]
+    assert measured["v"] == measured["validation"]
+
+
+def test_a_staged_run_is_resumed_as_it_was_begun(staged):
+    folder, config, results = staged
+    again = train_run(config, folder, resume=True)
+    assert again["metrics"]["test"] == results["metrics"]["test"]
+    with pytest.raises(CheckpointMismatchError, match="strategy 'random-mask', now 'once'"):
+        train_run(replace(config, strategy="once", strategy_settings={}), folder, resume=True)
+    with pytest.raises(OutputError, match="Expected a folder without a run"):
+        train_run(config, folder)
+
+
+def test_results_of_one_fit_say_nothing_of_strategies(run):
+    results = json.loads((run / "results.json").read_text())
+    assert not {"strategy", "strategy_settings", "stages"} & set(results)

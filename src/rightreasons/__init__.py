@@ -16,6 +16,8 @@ from rightreasons import explainers as explainers
 from rightreasons import metrics as metrics
 from rightreasons import models as models
 from rightreasons import objectives as objectives
+from rightreasons import selective as selective
+from rightreasons import strategies as strategies
 from rightreasons.certification import Certificate as Certificate
 from rightreasons.certification import certify as certify
 from rightreasons.evaluation import evaluate as evaluate
@@ -52,4 +54,6 @@ __all__ = [
     "models",
     "objectives",
     "recipes",
+    "selective",
+    "strategies",
 ]

@@ -5,11 +5,13 @@ from rightreasons.errors import UnknownNameError
 from rightreasons.explainers import EXPLAINERS
 from rightreasons.metrics import METRICS
 from rightreasons.objectives.recipes import RECIPES
+from rightreasons.strategies import STRATEGIES
 
 __all__ = ["KINDS", "catalogue"]
 
 KINDS = {
     "recipes": RECIPES.describe,
+    "strategies": STRATEGIES.describe,
     "metrics": METRICS.describe,
     "data": datasets.describe,
     "models": models.describe,

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 from rich.console import Console
 from rich.table import Table
 
 from rightreasons import benchmark
+from rightreasons.abstention import selective_run
 from rightreasons.catalogue import catalogue
 from rightreasons.cli_certify import certify
 from rightreasons.cli_explain import explain
+from rightreasons.cli_selective import selective_table
+from rightreasons.cli_setting import named, settings_of
 from rightreasons.demo import demo as run_demo
 from rightreasons.errors import InvalidSettingError, RightReasonsError
 from rightreasons.process import is_main_process
@@ -46,8 +46,8 @@ Metrics = Annotated[
 ]
 
 
-def _pairs(what: str) -> Any:
-    return typer.Option(help=f"A setting of {what}, as name=value; repeatable.")
+def _pairs(what: str, *flags: str) -> Any:
+    return typer.Option(*flags, help=f"A setting of {what}, as name=value; repeatable.")
 
 
 @app.command()
@@ -70,6 +70,10 @@ def train(
     set: Annotated[list[str] | None, _pairs("the recipe")] = None,  # noqa: A002
     model: Annotated[str, typer.Option(help="Name of the model.")] = "mlp",
     set_model: Annotated[list[str] | None, _pairs("the model")] = None,
+    strategy: Annotated[str, typer.Option(help="Name of the strategy.")] = "once",
+    set_strategy: Annotated[
+        list[str] | None, _pairs("the strategy", "--set-strategy", "--strategy-set")
+    ] = None,
     metrics: Metrics = None,
     epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 10,
     batch_size: Annotated[int, typer.Option(help="Samples in a batch, over all processes.")] = 250,
@@ -106,8 +110,9 @@ def train(
         )
     else:
         options = {name: given[name] for name in Config.__dataclass_fields__ if name in given}
-        options |= {"settings": _settings(set), "data_settings": _settings(set_data)}
-        options |= {"model_settings": _settings(set_model), "metrics": _names(metrics)}
+        options |= {"settings": settings_of(set), "data_settings": settings_of(set_data)}
+        options |= {"model_settings": settings_of(set_model), "metrics": named(metrics)}
+        options |= {"strategy_settings": settings_of(set_strategy)}
         config = Config(**options)
     results = train_run(config, out, resume=resume, tensorboard=tensorboard)
     _print_results([results], as_json)
@@ -117,11 +122,25 @@ def train(
 def evaluate(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
     metrics: Metrics = None,
+    max_samples: Annotated[
+        int | None, typer.Option(help="Measure so many test samples; all if not given.")
+    ] = None,
     data_dir: DataDir = None,
+    selective: Annotated[
+        bool, typer.Option("--selective", help="Let it abstain: errors at several coverages.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure a finished run again, with the metrics you name; nothing is written."""
-    results = evaluate_run(run, _names(metrics), data_dir=data_dir, progress=not as_json)
+    if selective and metrics:
+        raise InvalidSettingError("Expected --metrics or --selective, but got both.")
+    if selective:
+        found = selective_run(run, data_dir=data_dir, max_samples=max_samples, progress=not as_json)
+        _print(found, [selective_table(found)], as_json)
+        return
+    results = evaluate_run(
+        run, named(metrics), data_dir=data_dir, max_samples=max_samples, progress=not as_json
+    )
     rows = [[name, f"{value:.4f}"] for name, value in results["metrics"]["test"].items()]
     _print(results, [(["metric", "test"], rows)], as_json)
 
@@ -142,7 +161,7 @@ def list_(
     kind: Annotated[
         str | None,
         typer.Argument(
-            help="recipes, metrics, data, models, explainers or suites; all if not given."
+            help="recipes, strategies, metrics, data, models, explainers, suites; else all."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -230,32 +249,6 @@ def _refuse_ignored_options(ctx: typer.Context) -> None:
             "Expected --resume without --data to take every setting from the run's config.yaml, "
             f"but got {', '.join(given)}. Leave them out, or give --data and all settings again."
         )
-
-
-def _settings(pairs: Sequence[str] | None) -> dict[str, Any]:
-    settings = {}
-    for pair in pairs or []:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise InvalidSettingError(f"Expected a setting as name=value, but got {pair!r}.")
-        settings[name.replace("-", "_")] = _value(pair, value)
-    return settings
-
-
-def _value(pair: str, text: str) -> Any:
-    for number in (int, float):  # YAML takes 1e-4 for a word
-        with suppress(ValueError):
-            return number(text)
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InvalidSettingError(
-            f"Expected a number, a word or a list such as [1, 2] after =, but got {pair!r}."
-        ) from error
-
-
-def _names(text: str | None) -> list[str] | None:
-    return [name.strip() for name in text.split(",") if name.strip()] if text else None
 
 
 def _print(value: object, tables: list[tuple[list[str], list[list[str]]]], as_json: bool) -> None:

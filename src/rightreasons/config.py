@@ -17,6 +17,7 @@ from rightreasons.metrics import METRICS, Metric
 from rightreasons.objectives import Objective
 from rightreasons.objectives.recipes import RECIPES
 from rightreasons.process import seeded
+from rightreasons.strategies import STRATEGIES, Strategy
 
 __all__ = ["Config", "load_config", "refuse_other_config", "save_config", "unreadable"]
 
@@ -34,7 +35,12 @@ class Config:
         settings: Of the recipe.
         model_settings: Of the model.
         metrics: Names of what to measure; None is every metric the data suit.
-        metric_settings: Settings of metrics by name, for some of those in ``metrics``.
+        metric_settings: Settings of metrics by name, for some of those that are measured. All
+            take ``max_samples`` too, see `Metric.limited`.
+        validation_metrics: Names of what to measure on validation data, where ``metrics`` take
+            long and few of them are chosen by; None is the same as at test.
+        strategy: Name of the strategy; ``"once"`` is one fit.
+        strategy_settings: Of the strategy.
     """
 
     data: str
@@ -46,6 +52,9 @@ class Config:
     model_settings: dict[str, Any] = field(default_factory=dict)
     metrics: list[str] | None = None
     metric_settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    validation_metrics: list[str] | None = None
+    strategy: str = "once"
+    strategy_settings: dict[str, Any] = field(default_factory=dict)
     epochs: int = 10
     batch_size: int = 250
     lr: float = 2e-3
@@ -88,17 +97,28 @@ class Config:
             frozen_statistics=self.frozen_statistics, max_rows=self.max_rows
         )
 
-    def build_metrics(self) -> list[Metric | str] | None:
-        """The metrics that were named, with their settings; None if none was."""
-        unknown = sorted(set(self.metric_settings) - set(self.metrics or ()))
+    def build_strategy(self) -> Strategy:
+        """The strategy with its settings."""
+        return STRATEGIES.create(self.strategy, **self.strategy_settings)
+
+    def build_metrics(self, split: str = "test") -> list[Metric | str] | None:
+        """The metrics that were named for a split, with their settings; None if none was."""
+        on_validation = self.metrics if self.validation_metrics is None else self.validation_metrics
+        known = {*(self.metrics or ()), *(on_validation or ())}
+        unknown = sorted(set(self.metric_settings) - known)
         if unknown:
             raise InvalidSettingError(
                 f"Expected `metric_settings` of metrics that are measured, but got "
                 f"{', '.join(unknown)}. Name them in `metrics`."
             )
-        if self.metrics is None:
+        names = on_validation if split == "validation" else self.metrics
+        if names is None:
             return None
-        return [METRICS.create(n, **self.metric_settings.get(n, {})) for n in self.metrics]
+        return [_metric(name, **self.metric_settings.get(name, {})) for name in names]
+
+
+def _metric(name: str, *, max_samples: int | None = None, **settings: Any) -> Metric:
+    return METRICS.create(name, **settings).limited(max_samples)
 
 
 def save_config(folder: Path, config: Config) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 
 import torch
@@ -17,7 +17,7 @@ from rightreasons.probe import Probe, placed, strongest
 from rightreasons.setting import checked_number
 from rightreasons.types import Batch
 
-__all__ = ["evaluate", "prepared_metrics"]
+__all__ = ["evaluate", "evaluate_parts", "prepared_metrics"]
 
 
 def evaluate(
@@ -26,6 +26,7 @@ def evaluate(
     metrics: Sequence[Metric | str] | None = None,
     *,
     batch_size: int = 500,
+    max_samples: int | None = None,
     max_rows: int | None = None,
     progress: bool = False,
 ) -> dict[str, float]:
@@ -36,6 +37,8 @@ def evaluate(
         data: A data set or a batch.
         metrics: Metrics or their names; None is every one for which the data have what it needs.
         batch_size: Samples a pass; the values do not depend on it.
+        max_samples: Measure so many samples only, see `Metric.limited`; None leaves it to each
+            metric, and of itself none leaves any out.
         max_rows: The most rows a stacked pass of altered copies may have; None is no ceiling.
         progress: Show a bar.
 
@@ -50,33 +53,61 @@ def evaluate(
     """
     data = as_dataset(data)
     checked_number("batch_size", batch_size)
-    chosen = prepared_metrics(metrics, data)
-    needs_gradient = strongest(metric.needs_gradient for metric in chosen)
-    layers = [layer for metric in chosen for layer in metric.layers]
-    rows = _share_of_rows(len(data), batch_size)
-    with _test_mode(model), nullcontext() if needs_gradient else torch.no_grad():
-        batches = track(
-            data.batches(rows),
+    chosen = prepared_metrics(metrics, data, max_samples)
+    passes = _passes(chosen, len(data), batch_size)
+    with _test_mode(model):
+        bar = track(
+            ((metrics, batch) for metrics, rows in passes for batch in data.batches(rows)),
             "Evaluating",
-            len(rows),
+            sum(len(rows) for _, rows in passes),
             disable=not progress,
             console=Console(stderr=True),
         )
-        for batch in batches:
-            probe = Probe(
-                model,
-                placed(batch, model),
-                needs_gradient=needs_gradient,
-                create_graph=False,
-                layers=layers,
-                max_rows=max_rows,
-            )
-            for metric in chosen:
-                metric.update(probe)
+        for measured, batch in bar:
+            _measure(model, batch, measured, max_rows)
     return _flattened({metric.name: metric.compute() for metric in chosen})
 
 
-def prepared_metrics(metrics: Sequence[Metric | str] | None, data: Dataset) -> list[Metric]:
+def evaluate_parts(
+    model: nn.Module,
+    parts: Mapping[str, Dataset | None],
+    metrics: Mapping[str, Sequence[Metric | str] | None],
+    *,
+    max_rows: int | None = None,
+    progress: bool = False,
+) -> dict[str, dict[str, float]]:
+    """Measure parts of the data, validation data first: metrics may take thresholds from there.
+
+    Args:
+        model: See `evaluate`.
+        parts: By name; ``"validation"`` is told apart, what is None is left out.
+        metrics: Of each part, see `evaluate`. Those of other parts that are objects are
+            calibrated, see `Metric.calibrate`.
+        max_rows: See `evaluate`.
+        progress: See `evaluate`.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for name in sorted(parts, key=lambda part: part != "validation"):
+        data, chosen = parts[name], metrics[name]
+        if data is None:
+            continue
+        for metric in chosen or ():
+            if isinstance(metric, Metric) and found.get("validation") and name != "validation":
+                start = f"{metric.name}/"
+                own = {
+                    key.removeprefix(start): value
+                    for key, value in found["validation"].items()
+                    if key.startswith(start)
+                }
+                if own:
+                    metric.calibrate(own)
+        found[name] = evaluate(model, data, chosen, max_rows=max_rows, progress=progress)
+    return {name: found[name] for name in parts if name in found}
+
+
+def prepared_metrics(
+    metrics: Sequence[Metric | str] | None, data: Dataset, max_samples: int | None = None
+) -> list[Metric]:
     """Metrics ready for the first batch, or an error if one cannot be measured on the data."""
     chosen = [
         METRICS.create(metric) if isinstance(metric, str) else metric
@@ -90,12 +121,46 @@ def prepared_metrics(metrics: Sequence[Metric | str] | None, data: Dataset) -> l
         )
     for metric in chosen:
         metric.reset()
+        if max_samples is not None:
+            metric.limited(max_samples)
         metric.prepare(data)
     return chosen
 
 
-def _share_of_rows(size: int, batch_size: int) -> list[Tensor]:
-    rows = torch.arange(size)
+def _measure(
+    model: nn.Module, batch: Batch, metrics: Sequence[Metric], max_rows: int | None
+) -> None:
+    """One pass that serves all these metrics."""
+    needs_gradient = strongest(metric.needs_gradient for metric in metrics)
+    with nullcontext() if needs_gradient else torch.no_grad():
+        probe = Probe(
+            model,
+            placed(batch, model),
+            needs_gradient=needs_gradient,
+            create_graph=False,
+            layers=[layer for metric in metrics for layer in metric.layers],
+            max_rows=max_rows,
+        )
+        for metric in metrics:
+            metric.update(probe)
+
+
+def _passes(
+    metrics: Sequence[Metric], size: int, batch_size: int
+) -> list[tuple[list[Metric], list[Tensor]]]:
+    """Metrics that measure the same samples, and the rows of these, batch by batch."""
+    limits = [min(metric.max_samples or size, size) for metric in metrics]
+    order = torch.randperm(size, generator=torch.Generator().manual_seed(0))
+    return [
+        (
+            [metric for metric, own in zip(metrics, limits, strict=True) if own == limit],
+            _share_of_rows(order[:limit].sort().values, batch_size),
+        )
+        for limit in dict.fromkeys(limits)
+    ]
+
+
+def _share_of_rows(rows: Tensor, batch_size: int) -> list[Tensor]:
     if distributed.is_available() and distributed.is_initialized():
         rows = rows[distributed.get_rank() :: distributed.get_world_size()]
     return [part for part in torch.split(rows, batch_size) if len(part)]

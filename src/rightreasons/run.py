@@ -9,6 +9,8 @@
     results.json        what came out; its keys are in docs/reference/results.md
     examples.npz        some test samples with mask, prediction and input gradient
     certificate.json    what was proved of the model, once `certify_run` was asked to
+
+A strategy of several fits has a folder for each, see `Stages`, in the place of a checkpoint.
 """
 
 from __future__ import annotations
@@ -35,11 +37,13 @@ from rightreasons.config import (
 )
 from rightreasons.datasets import Dataset, Splits
 from rightreasons.errors import InvalidSettingError, RunNotFoundError
-from rightreasons.evaluation import evaluate, prepared_metrics
+from rightreasons.evaluation import evaluate, evaluate_parts, prepared_metrics
 from rightreasons.examples import write_examples
 from rightreasons.process import launched_fabric
 from rightreasons.setting import checked_choice
-from rightreasons.train import Fit, fit
+from rightreasons.strategies import Once
+from rightreasons.strategies.stages import is_begun
+from rightreasons.train import Fit
 
 logger = logging.getLogger("rightreasons")
 
@@ -57,10 +61,10 @@ class Run:
     results: dict[str, Any]
 
     def load_model(self, data: Splits) -> nn.Module:
-        """The trained model, in test mode."""
+        """The trained model, as its strategy uses it, in test mode."""
         model = self.config.build_model(data)
         load_weights_into(model, self.folder / "model.safetensors")
-        return model.eval()
+        return self.config.build_strategy().deployed(model.eval(), self.folder)
 
 
 def train_run(
@@ -84,25 +88,25 @@ def train_run(
         tensorboard: As for `fit`.
         checkpoint_seconds: As for `fit`.
     """
-    objective = config.build_objective()
+    objective, strategy = config.build_objective(), config.build_strategy()
     data = data or config.load_data()
     parts: dict[str, Dataset | None] = {"test": data.test, "validation": data.val}
-    metrics = config.build_metrics()
-    for part in parts.values():
-        if part is not None and metrics is not None:
-            prepared_metrics(metrics, part)
+    parts |= data.more_tests
+    metrics = {split: config.build_metrics(split) for split in parts}
+    for split, part in parts.items():
+        if part is not None and metrics[split] is not None:
+            prepared_metrics(metrics[split], part)
     model = config.build_model(data)
     folder = writable_folder(out)
-    if resume and (folder / "checkpoint.pt").exists():
+    if resume and is_begun(folder):
         refuse_other_config(folder, config)
-    elif not (folder / "checkpoint.pt").exists():
+    elif not is_begun(folder):
         save_config(folder, config)
     fabric = launched_fabric(config.accelerator, config.devices, config.precision)
-    fitted = fit(
+    fitted = strategy.fit(
         model,
         objective,
-        data.train,
-        validation=data.val,
+        data,
         epochs=config.epochs,
         batch_size=config.batch_size,
         lr=config.lr,
@@ -111,7 +115,7 @@ def train_run(
         seed=config.seed,
         clip=config.clip,
         accumulate=config.accumulate,
-        select=config.select,  # type: ignore[arg-type]
+        select=config.select,
         precision=config.precision,
         out=folder,
         resume=resume,
@@ -120,11 +124,10 @@ def train_run(
         checkpoint_seconds=checkpoint_seconds,
         fabric=fabric,
     )
-    measured = {
-        name: evaluate(model, part, metrics, max_rows=config.max_rows)
-        for name, part in parts.items()
-        if part is not None
-    }
+    model = strategy.deployed(model, folder)
+    measured = evaluate_parts(
+        model, parts, metrics, max_rows=config.max_rows, progress=bool(progress)
+    )
     results = _results(config, data, model, fitted, measured)
     if fabric.is_global_zero:
         write_examples(folder / "examples.npz", model, data.test)
@@ -153,15 +156,29 @@ def evaluate_run(
     metrics: Sequence[str] | None = None,
     *,
     data_dir: str | None = None,
+    max_samples: int | None = None,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Measure a finished run again on its test data, with these metrics; nothing is written."""
+    """Measure a finished run again on its test data, with these metrics; nothing is written.
+
+    Metrics that the run was asked for keep the settings it gave them. ``max_samples`` as for
+    `evaluate`.
+    """
     run = load_run(folder)
     config = run.config if data_dir is None else replace(run.config, data_dir=data_dir)
     data = config.load_data()
     model = run.load_model(data)
-    chosen = list(metrics) if metrics else config.build_metrics()
-    values = evaluate(model, data.test, chosen, max_rows=config.max_rows, progress=progress)
+    if metrics:
+        kept = {name: config.metric_settings.get(name, {}) for name in metrics}
+        config = replace(config, metrics=list(metrics), metric_settings=kept)
+    values = evaluate(
+        model,
+        data.test,
+        config.build_metrics(),
+        max_samples=max_samples,
+        max_rows=config.max_rows,
+        progress=progress,
+    )
     digest = _compared_digest(run, data)
     return {**run.results, "data_sha256": digest, "metrics": {"test": values}}
 
@@ -241,6 +258,7 @@ def _results(
         "card": asdict(data.card),
         "recipe": config.recipe.replace("-", "_"),
         "settings": config.settings,
+        **_told_of_strategy(config, fitted),
         "terms": fitted.weights,
         "model": config.model.replace("-", "_"),
         "model_settings": config.model_settings,
@@ -253,3 +271,17 @@ def _results(
         "metrics": measured,
         "versions": {**versions, "python": platform.python_version()},
     }
+
+
+def _told_of_strategy(config: Config, fitted: Fit) -> dict[str, Any]:
+    """Nothing of a single fit, whose results are as they were before there were strategies."""
+    if isinstance(config.build_strategy(), Once):
+        return {}
+    kept = {"stage": "name", "epoch": "epochs", "seconds": "seconds", "accuracy": "accuracy"}
+    stages = [
+        {name: row[key] for key, name in kept.items()}
+        for row, after in zip(fitted.history, [*fitted.history[1:], {"epoch": 1}], strict=True)
+        if after["epoch"] == 1
+    ]
+    name = config.strategy.replace("-", "_")
+    return {"strategy": name, "strategy_settings": config.strategy_settings, "stages": stages}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lightning_fabric import Fabric
-from torch import nn
+from torch import Tensor, nn
 
 from rightreasons.checkpoint import save_weights, writable_folder
 from rightreasons.datasets import Dataset, as_dataset
@@ -43,6 +43,7 @@ class Fit:
         selection: What the kept weights were chosen by, when, and its value.
         diagnosis: Whether the model learned.
         seconds: Spent training, over all resumptions.
+        last: The weights of the last epoch, where those of another were selected; else empty.
     """
 
     history: list[dict[str, Any]]
@@ -50,6 +51,7 @@ class Fit:
     selection: dict[str, Any]
     diagnosis: Diagnosis
     seconds: float
+    last: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
 
 def fit(
@@ -243,7 +245,9 @@ def _finished(training: Training) -> Fit:
     position, settings = training.position, training.settings
     training.model.eval()
     selection: dict[str, Any] = {"used": settings["select"], "epoch": settings["epochs"]}
+    last: dict[str, Tensor] = {}
     if position.best:
+        last = {n: t.detach().clone() for n, t in training.model.state_dict().items()}
         training.model.load_state_dict(position.best["weights"])
         selection |= {"epoch": position.best["epoch"], "value": position.best["value"]}
     if training.folder is not None and training.fabric.is_global_zero:
@@ -256,7 +260,7 @@ def _finished(training: Training) -> Fit:
         training.objective.task,
         [row["pulls"] for row in position.history],
     )
-    return Fit(position.history, weights, selection, diagnosis, position.seconds)
+    return Fit(position.history, weights, selection, diagnosis, position.seconds, last)
 
 
 def _refuse_bad_settings(settings: dict[str, Any]) -> None:

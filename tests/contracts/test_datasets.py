@@ -8,13 +8,20 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.datasets.focus_miniature import decoy_ham_files, isic2017_files, pet_archive
 from tests.datasets.miniature import (
+    celeba_files,
+    challenge_files,
+    cifar100_bytes,
     cifar_jpegs,
     class_folders,
     derma_files,
     isic_files,
+    pet_files,
     plant_files,
     salient_files,
+    svhn_files,
+    waterbird_files,
 )
 
 from rightreasons.datasets import Splits, load, names
@@ -38,6 +45,7 @@ class Case:
         planted: Whether one colour is planted under the mask and tells the label.
         drawn: Whether the seed changes the samples (else only what training sees of them).
         plain: Whether it has neither masks nor groups.
+        maskless: Whether it has groups and no masks.
     """
 
     name: str
@@ -47,6 +55,7 @@ class Case:
     planted: bool = True
     drawn: bool = True
     plain: bool = False
+    maskless: bool = False
 
 
 def mnist_files(root):
@@ -79,8 +88,22 @@ def image_files(root):
 FOLDER = {"mask_polarity": "irrelevant", "flip": True, "crop": 2}
 ON_DISK = {**FOLDER, "in_memory": False, "workers": 2}
 PLAIN = {"planted": False, "plain": True}
+GROUPED = {"planted": False, "drawn": False, "maskless": True}
 CASES = {
+    "background_challenge": Case(
+        "background_challenge", {"size": 8, "validation_share": 0.25}, challenge_files, **PLAIN
+    ),
+    "biased_mnist": Case("biased_mnist", {"validation": 500}, mnist_files, planted=False),
+    "biased_mnist, two": Case(
+        "biased_mnist", {"validation": 500, "squares": 2}, mnist_files, planted=False
+    ),
+    "cats_vs_dogs": Case("cats_vs_dogs", {"size": 8, "validation_share": 0.2}, pet_files, **PLAIN),
     "cifar10": Case("cifar10", {"validation": 50, "subset": 100}, cifar_jpegs, **PLAIN),
+    "block_mnist": Case("block_mnist", {"validation": 500}, mnist_files, planted=False),
+    "celeba_hair": Case("celeba_hair", {"size": 8, "flip": True}, celeba_files, **GROUPED),
+    "waterbirds": Case("waterbirds", {"size": 8, "crop": 1}, waterbird_files, **GROUPED),
+    "cifar100": Case("cifar100", {"validation": 100}, cifar100_bytes, **PLAIN),
+    "svhn": Case("svhn", {"validation": 50}, svhn_files, **PLAIN),
     "cifar10 augmented": Case("cifar10", {"validation": 50, "flip": True}, cifar_jpegs, **PLAIN),
     "image_folder": Case(
         "image_folder", {"size": 8, "validation_share": 0.25}, class_folders, **PLAIN
@@ -110,6 +133,25 @@ CASES = {
         "salient_imagenet",
         {"size": 14, "classes": (306, 142, 270)},
         salient_files,
+        planted=False,
+    ),
+    "decoy_ham": Case("decoy_ham", {"size": 32}, decoy_ham_files, planted=False),
+    "isic2017": Case(
+        "isic2017", {"size": 12, "flip": True}, isic2017_files, planted=False, drawn=False
+    ),
+    "oxford_pets": Case(
+        "oxford_pets", {"size": 8, "validation_share": 0.25}, pet_archive, planted=False
+    ),
+    "textured_mnist": Case(
+        "textured_mnist",
+        {
+            "size": 16,
+            "num_train": 150,
+            "num_validation": 60,
+            "num_test": 60,
+            "textures_per_class": 2,
+        },
+        mnist_files,
         planted=False,
     ),
     "few masks": Case("decoy_digits", {"mask_fraction": 0.3}, planted=False),
@@ -190,8 +232,9 @@ def test_batches_are_valid(case, loaded):
         low, high = part.card.valid_range
         assert low <= batch.x.min() <= batch.x.max() <= high
         assert tuple(batch.x.shape[1:]) == part.card.shape
-        assert part.has_masks == (batch.mask is not None) == (not case.plain)
-        if case.plain:
+        masked = not (case.plain or case.maskless)
+        assert part.has_masks == (batch.mask is not None) == masked
+        if not masked:
             continue
         assert batch.mask.shape == (len(part), 1, *part.card.shape[1:])
         assert not batch.mask[~batch.annotated].any()
@@ -233,7 +276,8 @@ def test_rows_may_be_taken_in_any_order(case, loaded):
         for batch, places in zip(part.batches(rows), rows, strict=True):
             assert torch.equal(batch.index, places)
             assert torch.equal(batch.x, everything.x[places])
-            assert case.plain or torch.equal(batch.mask, everything.mask[places])
+            unmasked = case.plain or case.maskless
+            assert unmasked or torch.equal(batch.mask, everything.mask[places])
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

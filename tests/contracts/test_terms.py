@@ -1,6 +1,7 @@
 """What every loss term promises, whatever its formula."""
 
 import copy
+import math
 
 import pytest
 import torch
@@ -10,12 +11,15 @@ import rightreasons as rr
 from rightreasons.objectives import (
     ATEX,
     CURE,
+    CVAR,
     IGA,
     R3,
+    AdversarialTraining,
     AdvR4,
     CertR4,
     CosineAlignment,
     CrossEntropy,
+    Density,
     GroupDRO,
     Hessian,
     IbpEx,
@@ -23,9 +27,12 @@ from rightreasons.objectives import (
     IGSum,
     InputGradient,
     L2Alignment,
+    OneSided,
     PgdEx,
     RandR4,
+    ScoreMatching,
     SmoothR3,
+    SpectralDecoupling,
     WeightDecay,
 )
 
@@ -82,11 +89,25 @@ TERMS = {
     "atex": (lambda: ATEX(teacher=trained_teacher(), epsilon=0.2), True),
     "ig_norm": (lambda: IGNorm(num_steps=2, num_segments=2, epsilon=0.2), True),
     "ig_sum": (lambda: IGSum(num_steps=2, num_segments=2, valid_range=(0.0, 1.0)), True),
+    "density": (lambda: Density(), False),
+    "density plain p3": (lambda: Density(form="plain", p=3.0), False),
+    "density stable": (lambda: Density(form="stable"), False),
+    "density efficient l1": (lambda: Density(form="efficient", p=1.0), False),
+    "density largest": (lambda: Density(p=math.inf), False),
+    "score_matching": (lambda: ScoreMatching(num_samples=2, epsilon=0.1), True),
+    "adversarial_training": (lambda: AdversarialTraining(num_steps=2, epsilon=0.2), True),
     "weight_decay": (lambda: WeightDecay(), False),
     "group_dro": (lambda: GroupDRO(num_groups=3), True),
+    "cvar": (lambda: CVAR(alpha=0.4), True),
+    "one_sided": (lambda: OneSided(mu=0.5), False),
+    "spectral_decoupling": (lambda: SpectralDecoupling(gamma=0.5), False),
 }
 ALIGNING = ("l2_al", "cosine_al", "hessian", "cure", "iga", "atex", "ig_norm", "ig_sum")
-UNGUIDED = ("cross_entropy", "input_gradient", "weight_decay", "group_dro", *ALIGNING)
+SMOOTHING = ("density", "score_matching", "adversarial")
+UNGUIDED = (
+    *("cross_entropy", "input_gradient", "weight_decay", "group_dro", "cvar", "spectral"),
+    *("one_sided", *ALIGNING, *SMOOTHING),
+)
 MASKED = [name for name in TERMS if not name.startswith(UNGUIDED)]
 ON_GRADIENTS = [name for name in MASKED if not name.startswith(("ibp_ex", "pgd_ex"))]
 

@@ -179,3 +179,104 @@ def class_folders(root, *, parts=("train.X1", "train.X2", "val.X"), count=4):
             for number in range(count):
                 image = rng.integers(0, 256, size=(10, 8, 3))
                 save(root / part / name / f"{part}_{number}.png", image)
+
+
+def cifar100_arrays(*, counts=(300, 200)):
+    """Noise in CIFAR's form: pixels, fine labels in turn, and coarse ones."""
+    rng = np.random.default_rng(9)
+    return [
+        (
+            rng.integers(0, 256, size=(count, 3, 32, 32), dtype=np.uint8),
+            (np.arange(count) % 100).astype(np.uint8),
+            (np.arange(count) % 20).astype(np.uint8),
+        )
+        for count in counts
+    ]
+
+
+def cifar100_pickles(root):
+    folder = root / "cifar-100-python"
+    folder.mkdir(parents=True)
+    for name, (pixels, fine, coarse) in zip(("train", "test"), cifar100_arrays(), strict=True):
+        content = {"data": pixels.reshape(len(fine), -1), "fine_labels": fine.tolist()}
+        content["coarse_labels"] = coarse.tolist()
+        (folder / name).write_bytes(pickle.dumps(content, protocol=2))
+
+
+def cifar100_bytes(root):
+    folder = root / "cifar-100-binary"
+    folder.mkdir(parents=True)
+    for name, (pixels, fine, coarse) in zip(("train", "test"), cifar100_arrays(), strict=True):
+        rows = [coarse[:, None], fine[:, None], pixels.reshape(len(fine), -1)]
+        (folder / f"{name}.bin").write_bytes(np.concatenate(rows, axis=1).tobytes())
+
+
+def svhn_files(root, *, counts=(200, 100)):
+    """Noise as MATLAB had it: samples last, 10 for the digit 0."""
+    from scipy.io import savemat
+
+    for name, (pixels, y) in zip(("train", "test"), cifar_arrays(counts=counts), strict=True):
+        digits = np.where(y == 0, 10, y)[:, None]
+        savemat(root / f"{name}_32x32.mat", {"X": pixels.transpose(2, 3, 1, 0), "y": digits})
+
+
+def waterbird_files(root, *, folder="waterbirds_v1.0", count=24):
+    """Noise of 9×7 pixels; labels, places and splits in turn."""
+    rng = np.random.default_rng(10)
+    rows = [["img_id", "img_filename", "y", "split", "place", "place_filename"]]
+    for number in range(count):
+        file = f"{number % 3:03}.Bird/{number}.png"
+        save(root / folder / file, rng.integers(0, 256, size=(9, 7, 3)))
+        split, place = (0, 0, 0, 1, 2, 2)[number % 6], number // 2 % 2
+        rows.append([number + 1, file, number % 2, split, place, "/o/ocean/1.jpg"])
+    with (root / folder / "metadata.csv").open("w", newline="") as lines:
+        csv.writer(lines).writerows(rows)
+
+
+def celeba_files(root, *, folder="celebA_v1.0", text=False, count=24):
+    """Noise of 11×9 pixels; hair, sex and splits in turn, in both forms of the tables."""
+    rng = np.random.default_rng(11)
+    header, rows, splits = ["Bald", "Blond_Hair", "Male"], [], []
+    for number in range(count):
+        name = f"{number + 1:06}.png"
+        save(root / folder / "img_align_celeba" / name, rng.integers(0, 256, size=(11, 9, 3)))
+        hair, sex = 2 * (number % 2) - 1, 2 * (number // 2 % 2) - 1
+        rows.append([name, -1, hair, sex])
+        splits.append([name, (0, 0, 0, 1, 2, 2)[number % 6]])
+    splits.reverse()  # tables are matched by name
+    tables = {"list_attr_celeba": rows, "list_eval_partition": splits}
+    for name, table in tables.items():
+        if text:
+            first = [[count], header] if table is rows else []
+            content = "\n".join("  ".join(map(str, row)) for row in [*first, *table])
+            (root / folder / f"{name}.txt").write_text(content)
+            continue
+        columns = header if table is rows else ["partition"]
+        with (root / folder / f"{name}.csv").open("w", newline="") as lines:
+            csv.writer(lines).writerows([["image_id", *columns], *table])
+
+
+def challenge_files(root, *, around="bg_challenge", tests=None, count=3):
+    """Noise in two of ImageNet-9's classes; eight training images each, three at test."""
+    rng = np.random.default_rng(9)
+    chosen = tests or ("original", "mixed_same", "mixed_rand", "only_fg")
+    folders = {"train": 8, **{f"{around}/{test}/val".lstrip("/"): count for test in chosen}}
+    for folder, number in folders.items():
+        for name in ("00_dog", "01_bird"):
+            for place in range(number):
+                image = rng.integers(0, 256, size=(9, 8, 3))
+                save(root / folder / name / f"{place}.png", image)
+
+
+def pet_files(root, *, layout="microsoft", count=10):
+    """Dark cats and bright dogs."""
+    rng = np.random.default_rng(10)
+    for label, name in enumerate(("cat", "dog")):
+        for number in range(count):
+            image = rng.integers(160 * label, 96 + 160 * label, size=(9, 8, 3))
+            path = {
+                "microsoft": root / "PetImages" / name.capitalize() / f"{number}.png",
+                "folders": root / name.capitalize() / f"{number}.png",
+                "kaggle": root / "train" / f"{name}.{number}.png",
+            }[layout]
+            save(path, image)

@@ -60,3 +60,13 @@ def test_splits_share_a_card_and_hash_all_parts():
     assert splits.card is first.card
     assert splits.digest() == Splits(first, None, second).digest()
     assert splits.digest() != Splits(first, second, second).digest()
+
+
+def test_more_test_sets_have_names_of_their_own():
+    data = InMemory(Batch(x=torch.rand(4, 3), y=torch.tensor([0, 1, 0, 1])))
+    plain = Splits(train=data, val=None, test=data)
+    more = Splits(train=data, val=None, test=data, more_tests={"biased": data})
+    renamed = Splits(train=data, val=None, test=data, more_tests={"original": data})
+    assert len({splits.digest() for splits in (plain, more, renamed)}) == 3
+    with pytest.raises(InvalidBatchError, match="Expected names of `more_tests` other than"):
+        Splits(train=data, val=None, test=data, more_tests={"validation": data})

@@ -47,6 +47,15 @@ def test_the_table_of_group_dro_and_wilds(tmp_path, write_table):
     )
 
 
+def test_the_table_may_have_another_name(tmp_path, write_table):
+    write_table(tmp_path, ["file", "label", "split"], ["a", 0, 0], ["b", 0, 2])
+    (tmp_path / "data.csv").rename(tmp_path / "metadata.csv")
+    manifest, problems = read_manifest(tmp_path, table="metadata.csv")
+    assert problems == [] and manifest.origin == "its metadata.csv says"
+    with pytest.raises(DatasetNotFoundError, match="Expected a table at .*data.csv"):
+        read_manifest(tmp_path)
+
+
 def test_own_groups_go_before_attributes_and_may_be_unknown(tmp_path, write_table):
     write_table(
         tmp_path,

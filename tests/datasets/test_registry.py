@@ -15,16 +15,28 @@ from rightreasons.errors import DatasetNotFoundError, InvalidSettingError, Unkno
 
 def test_names_and_lines():
     assert names() == (
+        "background_challenge",
+        "biased_mnist",
+        "block_mnist",
+        "cats_vs_dogs",
+        "celeba_hair",
         "cifar10",
+        "cifar100",
         "decoy_derm",
         "decoy_digits",
+        "decoy_ham",
         "decoy_mnist",
         "folder",
         "half_decoy_mnist",
         "image_folder",
         "isic",
+        "isic2017",
+        "oxford_pets",
         "plant",
         "salient_imagenet",
+        "svhn",
+        "textured_mnist",
+        "waterbirds",
     )
     assert tuple(describe()) == names()
     assert all(0 < len(line) <= 80 for line in describe().values())

@@ -37,3 +37,11 @@ def test_data_are_changed_before_they_are_flipped():
     assert (few.train.flip, few.train.crop, few.train.seed) == (True, 0, 4)
     assert torch.equal(few.train.base.batch.x, data.train.batch.x[:5])
     assert few.val is None
+
+
+def test_more_test_sets_stay():
+    data = decoy_digits()
+    splits = Splits(train=data.train, val=None, test=data.test, more_tests={"more": data.val})
+    few = with_training(splits, lambda train: selected(train, torch.arange(7)), said="Seven only.")
+    assert few.more_tests["more"].card == few.card
+    assert few.more_tests["more"].digest() == data.val.digest()

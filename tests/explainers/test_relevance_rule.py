@@ -96,3 +96,8 @@ def test_shares_follow_contributions_and_sum_to_the_whole():
     torch.testing.assert_close(first * parts[1], second * parts[0])
     small = shares([torch.tensor([1.0]), torch.tensor([-1.0])], torch.ones(1), epsilon=0.5)
     assert [part.item() for part in small] == [2.0, -2.0]
+
+
+def test_contributions_too_small_to_divide_by_are_none():
+    x, weight, relevance = torch.full((1, 2), 1e-30), torch.full((1, 2), 1e-15), torch.ones(1, 1)
+    assert z_plus_rule(functional.linear, x, weight, relevance).tolist() == [[0.0, 0.0]]

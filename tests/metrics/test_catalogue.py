@@ -15,14 +15,21 @@ def test_every_metric_is_there_under_its_name():
     assert list(METRICS) == [
         "accuracy",
         "adv_insertion",
+        "adversarial_accuracy",
         "calibration_error",
+        "cam_mass",
         "certified_change",
         "deletion",
+        "density_robustness",
+        "feature_leakage",
         "gradient_fragility",
+        "gradient_robustness",
         "group_accuracy",
         "input_gradient_mass",
         "insertion",
+        "pixel_perturbation",
         "relative_core_sensitivity",
+        "risk_coverage",
         "robust_criterion",
         "rps",
         "swap_accuracy",
@@ -39,7 +46,10 @@ def test_data_get_the_metrics_they_have_what_it_needs_for():
     masked = ["accuracy", "calibration_error", "input_gradient_mass", "swap_accuracy"]
     assert names(mask=X) == masked
     by_name_only = {"certified_change", "gradient_fragility", "relative_core_sensitivity"}
+    by_name_only |= {"adversarial_accuracy"}
     by_name_only |= {"adv_insertion", "deletion", "insertion", "robust_criterion", "rps"}
+    by_name_only |= {"density_robustness", "feature_leakage", "gradient_robustness"}
+    by_name_only |= {"cam_mass", "pixel_perturbation", "risk_coverage"}
     assert set(names(mask=X, group=Y)) == set(METRICS) - by_name_only
 
 

@@ -3,8 +3,10 @@ import pytest
 import rightreasons as rr
 from rightreasons.objectives.recipes import RECIPES
 
+ON_MAPS = ("abn", "reff", "reff_l1", "reff_l2")  # tried in test_focus_recipes, on other nets
 
-@pytest.mark.parametrize("name", RECIPES)
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name not in ON_MAPS])
 def test_every_recipe_works_with_its_defaults(name, tiny_net, tiny_batch):
     loss = RECIPES.create(name)(tiny_net, tiny_batch)
     loss.backward()

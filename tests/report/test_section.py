@@ -36,10 +36,20 @@ def test_the_baseline_comes_first_and_has_the_first_colour(make_section):
         ({"model": "lenet"}, ["r3 (mlp)", "r3 (lenet)"]),
         ({"model_settings": {"hidden": [9]}}, ["r3", "r3 (model hidden=(9))"]),
         ({"selection": {"used": "accuracy"}}, ["r3 (select=none)", "r3 (select=accuracy)"]),
+        ({"strategy": "jtt"}, ["r3", "r3 + jtt"]),
     ],
 )
 def test_labels_tell_what_differs(make_section, changes, expected):
     assert labels(make_section(("r3", 0.8, {}), ("r3", 0.8, changes))) == expected
+
+
+def test_a_strategy_is_not_the_baseline_and_its_settings_are_told(make_section):
+    section = make_section(
+        ("erm", 0.8, {"strategy": "jtt", "strategy_settings": {"upweight": 9}}),
+        ("erm", 0.8, {"strategy": "jtt"}),
+        ("erm", 0.5, {}),
+    )
+    assert labels(section) == ["erm", "erm + jtt (strategy upweight=9)", "erm + jtt"]
 
 
 def test_weights_that_set_themselves_do_not_part_seeds(make_section):

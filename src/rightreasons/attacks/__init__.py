@@ -1,5 +1,10 @@
 """Attacks: the worst a box holds, as far as steps along gradients find it."""
 
+from rightreasons.attacks.apgd import APGD as APGD
+from rightreasons.attacks.attacked import Attacked as Attacked
+from rightreasons.attacks.ball import Ball as Ball
+from rightreasons.attacks.ball import BallNorm as BallNorm
+from rightreasons.attacks.fgsm import FGSM as FGSM
 from rightreasons.attacks.frame_map import frame_map as frame_map
 from rightreasons.attacks.gradient_search import GradientSize as GradientSize
 from rightreasons.attacks.gradient_search import climbed as climbed
@@ -8,16 +13,33 @@ from rightreasons.attacks.gradient_search import worst_drawn as worst_drawn
 from rightreasons.attacks.manipulation import AttributionManipulation as AttributionManipulation
 from rightreasons.attacks.manipulation import Manipulated as Manipulated
 from rightreasons.attacks.manipulation import map_distance as map_distance
+from rightreasons.attacks.output_attack import OutputAttack as OutputAttack
+from rightreasons.attacks.output_loss import climb_slope as climb_slope
+from rightreasons.attacks.output_loss import targeted_dlr as targeted_dlr
+from rightreasons.attacks.pgd import PGD as PGD
+from rightreasons.attacks.strongest_of import apgd_pair as apgd_pair
+from rightreasons.attacks.strongest_of import strongest_of as strongest_of
 from rightreasons.attacks.value_search import worst_value as worst_value
 
 __all__ = [
+    "APGD",
+    "FGSM",
+    "PGD",
+    "Attacked",
     "AttributionManipulation",
+    "Ball",
+    "BallNorm",
     "GradientSize",
     "Manipulated",
+    "OutputAttack",
+    "apgd_pair",
+    "climb_slope",
     "climbed",
     "drawn_points",
     "frame_map",
     "map_distance",
+    "strongest_of",
+    "targeted_dlr",
     "worst_drawn",
     "worst_value",
 ]

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from rightreasons.benchmark.suite import Suite
 from rightreasons.benchmark.suites import (
+    alignment_table1,
     decoy_mnist,
+    density_table1,
+    masktune_figure2,
+    masktune_table1,
+    masktune_table4,
+    masktune_table5,
+    masktune_table6,
     r4_corruption,
     r4_mask_fraction,
     r4_model_size,
     r4_table1,
     r4_table2,
     r4_weight_decay,
+    reff_table2,
+    reff_table3,
 )
 from rightreasons.registry import Registry
 
@@ -19,13 +28,22 @@ __all__ = ["SUITES", "describe", "find_suite"]
 SUITES: Registry[Suite] = Registry(
     "suite",
     {
+        "alignment_table1": alignment_table1,
         "decoy_mnist": decoy_mnist,
+        "density_table1": density_table1,
+        "masktune_figure2": masktune_figure2,
+        "masktune_table1": masktune_table1,
+        "masktune_table4": masktune_table4,
+        "masktune_table5": masktune_table5,
+        "masktune_table6": masktune_table6,
         "r4_corruption": r4_corruption,
         "r4_mask_fraction": r4_mask_fraction,
         "r4_model_size": r4_model_size,
         "r4_table1": r4_table1,
         "r4_table2": r4_table2,
         "r4_weight_decay": r4_weight_decay,
+        "reff_table2": reff_table2,
+        "reff_table3": reff_table3,
     },
 )
 

@@ -21,7 +21,7 @@ from rightreasons.run import Config
 __all__ = ["Cell", "address", "config_key", "data_key", "in_words", "make_cell", "merged"]
 
 KEY_LENGTH = 16
-NAME_FIELDS = ("data", "recipe", "model")
+NAME_FIELDS = ("data", "recipe", "model", "strategy")
 
 
 @dataclass(frozen=True)

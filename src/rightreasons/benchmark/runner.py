@@ -23,6 +23,7 @@ from rightreasons.benchmark.suite import MACHINE_FIELDS, Suite
 from rightreasons.datasets import Splits
 from rightreasons.errors import InvalidSettingError, NonFiniteLossError
 from rightreasons.run import Config, load_run, train_run
+from rightreasons.strategies.stages import leftovers
 
 __all__ = ["run_suite"]
 
@@ -95,6 +96,7 @@ class _Part:
         for line in lines(self.suite, self.budget, variants=self.variants, methods=self.methods):
             for cell in line.possible_cells():
                 cell.config.build_objective()
+                cell.config.build_strategy()
 
     def plan(self, find: Find) -> Plan:
         return plan(self.suite, self.budget, find, variants=self.variants, methods=self.methods)
@@ -173,7 +175,8 @@ class _Sweep:
             failure=failure,
         )
         self.store.add(row)
-        (folder / "checkpoint.pt").unlink(missing_ok=True)  # large, and of no more use
+        for path in leftovers(folder):  # large, and of no more use
+            path.unlink(missing_ok=True)
 
 
 def _bar(progress: bool | None) -> Progress:

@@ -1,8 +1,8 @@
-"""CIFAR-10 as it lies in a data directory, in any of its usual forms."""
+"""CIFAR-10 and CIFAR-100 as they lie in a data directory, in any of their usual forms."""
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,34 +13,24 @@ from PIL import Image
 
 from rightreasons.datasets.parallel import in_parallel
 from rightreasons.datasets.pickled_arrays import unpickled
+from rightreasons.datasets.pixel_splits import PixelPart
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
-__all__ = ["CifarPart", "read_cifar10"]
+__all__ = ["SHAPE", "read_cifar10", "read_cifar100"]
 
 JPEG_FILE = "cifar10_jpeg.npz"
 SHAPE = (3, 32, 32)
-ROW_BYTES = 1 + 3 * 32 * 32  # label, then red, green and blue
+PIXEL_BYTES = 3 * 32 * 32  # red, green and blue, behind the labels
 TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))
 TEST = ("test_batch",)
 FORMS = {"cifar-10-batches-py": "", "cifar-10-batches-bin": ".bin"}  # folder -> suffix
+FINE_FORMS = {"cifar-100-python": "", "cifar-100-binary": ".bin"}
 WORKERS = 2
 CHUNK = 500
+Arrays = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
-@dataclass(frozen=True)
-class CifarPart:
-    """The training or the test images; those of a JPEG archive are decoded when asked for.
-
-    Args:
-        y: Labels ``(N,)``.
-        images: From positions ``(n,)`` to 8-bit pixels ``(n, 3, 32, 32)``.
-    """
-
-    y: NDArray[np.int64]
-    images: Callable[[NDArray[np.int64]], NDArray[np.uint8]]
-
-
-def read_cifar10(data_dir: str | PathLike[str]) -> tuple[CifarPart, CifarPart]:
+def read_cifar10(data_dir: str | PathLike[str]) -> tuple[PixelPart, PixelPart]:
     """Read CIFAR-10: the python or binary batches, or ``cifar10_jpeg.npz``.
 
     Args:
@@ -55,18 +45,10 @@ def read_cifar10(data_dir: str | PathLike[str]) -> tuple[CifarPart, CifarPart]:
         DatasetNotFoundError: Nothing is there.
         DatasetCorruptError: What is there cannot be read.
     """
-    root = Path(data_dir).expanduser()
-    if root.is_file():
-        raise DatasetNotFoundError(
-            f"Expected `data_dir` to be a folder, but got the file {root}. Pass {root.parent}."
-        )
-    for name, suffix in FORMS.items():
-        for folder in (root, root / name):
-            files = [folder / f"{batch}{suffix}" for batch in (*TRAIN, *TEST)]
-            if all(file.is_file() for file in files):
-                read = _read_binary if suffix else _read_pickled
-                parts = [_readable(file, read) for file in files]
-                return _joined(parts[:-1]), _joined(parts[-1:])
+    root = _folder(data_dir)
+    found = _found(root, FORMS, (*TRAIN, *TEST), num_classes=10)
+    if found:
+        return _joined(found[:-1]), _joined(found[-1:])
     if (root / JPEG_FILE).is_file():
         train, test = _readable(root / JPEG_FILE, _read_jpeg)
         return train, test
@@ -77,46 +59,95 @@ def read_cifar10(data_dir: str | PathLike[str]) -> tuple[CifarPart, CifarPart]:
     )
 
 
-def _readable(path: Path, read: Callable[[Path], Any]) -> Any:
+def read_cifar100(data_dir: str | PathLike[str]) -> tuple[PixelPart, PixelPart]:
+    """Read CIFAR-100 with its fine labels: the python or the binary files.
+
+    Args:
+        data_dir: Where to look: in the folder itself, and in ``cifar-100-python`` (as torchvision
+            unpacks it) and ``cifar-100-binary``.
+
+    Returns:
+        The training and the test part.
+
+    Raises:
+        DatasetNotFoundError: Nothing is there.
+        DatasetCorruptError: What is there cannot be read.
+    """
+    root = _folder(data_dir)
+    found = _found(root, FINE_FORMS, ("train", "test"), num_classes=100)
+    if not found:
+        raise DatasetNotFoundError(
+            f"Expected CIFAR-100 in {root}, but found no files train and test (or train.bin and "
+            f"test.bin) there or in {' or '.join(FINE_FORMS)}. Unpack cifar-100-python.tar.gz or "
+            "cifar-100-binary.tar.gz there."
+        )
+    return _joined(found[:1]), _joined(found[1:])
+
+
+def _folder(data_dir: str | PathLike[str]) -> Path:
+    root = Path(data_dir).expanduser()
+    if root.is_file():
+        raise DatasetNotFoundError(
+            f"Expected `data_dir` to be a folder, but got the file {root}. Pass {root.parent}."
+        )
+    return root
+
+
+def _found(
+    root: Path, forms: dict[str, str], names: Sequence[str], *, num_classes: int
+) -> list[Arrays]:
+    """The arrays of the files of that name, from the first folder that has them all."""
+    for form, suffix in forms.items():
+        for folder in (root, root / form):
+            files = [folder / f"{name}{suffix}" for name in names]
+            if all(file.is_file() for file in files):
+                read = partial(_read_binary if suffix else _read_pickled, num_classes=num_classes)
+                return [_readable(file, read, num_classes) for file in files]
+    return []
+
+
+def _readable(path: Path, read: Callable[[Path], Any], num_classes: int = 10) -> Any:
     try:
         return read(path)
     except Exception as error:  # a damaged pickle may raise anything
-        raise _corrupt(path, error) from error
+        raise _corrupt(path, error, num_classes) from error
 
 
-def _corrupt(path: Path, error: Exception) -> DatasetCorruptError:
+def _corrupt(path: Path, error: Exception, num_classes: int = 10) -> DatasetCorruptError:
     return DatasetCorruptError(
-        f"Expected {path} to hold CIFAR-10, but it is truncated or damaged ({error}). Copy it anew."
+        f"Expected {path} to hold CIFAR-{num_classes}, but it is truncated or damaged ({error}). "
+        "Copy it anew."
     )
 
 
-def _read_pickled(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _read_pickled(path: Path, *, num_classes: int) -> Arrays:
     content = unpickled(path)
-    pixels, labels = content["data"], np.asarray(content["labels"], dtype=np.int64)
-    return _checked(pixels.reshape(-1, *SHAPE), labels)
+    labels = content["labels" if num_classes == 10 else "fine_labels"]
+    pixels = content["data"].reshape(-1, *SHAPE)
+    return _checked(pixels, np.asarray(labels, dtype=np.int64), num_classes)
 
 
-def _read_binary(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    rows = np.fromfile(path, dtype=np.uint8).reshape(-1, ROW_BYTES)
-    return _checked(rows[:, 1:].reshape(-1, *SHAPE), rows[:, 0].astype(np.int64))
+def _read_binary(path: Path, *, num_classes: int) -> Arrays:
+    num_labels = 1 if num_classes == 10 else 2  # coarse, then fine
+    rows = np.fromfile(path, dtype=np.uint8).reshape(-1, num_labels + PIXEL_BYTES)
+    labels = rows[:, num_labels - 1].astype(np.int64)
+    return _checked(rows[:, num_labels:].reshape(-1, *SHAPE), labels, num_classes)
 
 
-def _checked(
-    pixels: NDArray[np.uint8], labels: NDArray[np.int64]
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _checked(pixels: NDArray[np.uint8], labels: NDArray[np.int64], num_classes: int = 10) -> Arrays:
     if pixels.dtype != np.uint8 or labels.shape != (len(pixels),) or not len(labels):
         raise ValueError(f"{pixels.dtype} pixels {pixels.shape}, labels {labels.shape}")
-    if not np.isin(labels, np.arange(10)).all():
+    if not np.isin(labels, np.arange(num_classes)).all():
         raise ValueError(f"labels from {labels.min()} to {labels.max()}")
     return pixels, labels
 
 
-def _joined(parts: Sequence[tuple[NDArray[np.uint8], NDArray[np.int64]]]) -> CifarPart:
+def _joined(parts: Sequence[Arrays]) -> PixelPart:
     pixels = np.concatenate([some for some, _ in parts])
-    return CifarPart(np.concatenate([labels for _, labels in parts]), lambda places: pixels[places])
+    return PixelPart(np.concatenate([labels for _, labels in parts]), lambda places: pixels[places])
 
 
-def _read_jpeg(path: Path) -> tuple[CifarPart, CifarPart]:
+def _read_jpeg(path: Path) -> tuple[PixelPart, PixelPart]:
     # NumPy leaves a file open that it opened itself and cannot read
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         train, test = (
@@ -133,7 +164,7 @@ def _read_jpeg(path: Path) -> tuple[CifarPart, CifarPart]:
 
 def _decoding(
     path: Path, content: NDArray[np.uint8], offsets: NDArray[np.int64], y: NDArray[np.int64]
-) -> CifarPart:
+) -> PixelPart:
     _checked(np.empty((len(offsets) - 1, 0), dtype=np.uint8), y)
 
     def images(places: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -152,4 +183,4 @@ def _decoding(
             raise _corrupt(path, error) from error
         return pixels
 
-    return CifarPart(y, images)
+    return PixelPart(y, images)

@@ -1,18 +1,10 @@
 """CIFAR-10: small photographs of ten kinds, without masks."""
 
-from dataclasses import replace
 from os import PathLike
 
-import torch
-from torch import Tensor
-
-from rightreasons.datasets.augmented import Augmented
-from rightreasons.datasets.cifar import SHAPE, CifarPart, read_cifar10
+from rightreasons.datasets.cifar import SHAPE, read_cifar10
 from rightreasons.datasets.dataset import Card, Splits
-from rightreasons.datasets.pixel_memory import PixelMemory
-from rightreasons.datasets.random_stream import random_stream
-from rightreasons.datasets.splitting import stratified
-from rightreasons.setting import checked_flag, checked_number
+from rightreasons.datasets.pixel_splits import pixel_splits
 
 __all__ = ["cifar10"]
 
@@ -68,29 +60,12 @@ def cifar10(
     References:
         krizhevsky2009learning
     """
-    checked_number("validation", validation, low=0)
-    if subset is not None:
-        checked_number("subset", subset)
-    augment = checked_flag("flip", flip) | bool(checked_number("crop", crop, low=0))
-    stream = random_stream(seed, "cifar10", "split")
-    train, test = read_cifar10(data_dir)
-    num_images = len(train.y)
-    checked_number("validation", validation, low=0, high=num_images - 1)
-    used = num_images - validation
-    if subset is not None:
-        used = checked_number("subset", subset, high=used)
-    y = torch.from_numpy(train.y)
-    val_places, train_places, _ = stratified(y, sizes=[validation, used], stream=stream)
-    splits = Splits(
-        train=_part(train, train_places),
-        val=_part(train, val_places) if validation else None,
-        test=_part(test, torch.arange(len(test.y))),
+    return pixel_splits(
+        lambda: read_cifar10(data_dir),
+        CARD,
+        seed=seed,
+        subset=subset,
+        validation=validation,
+        flip=flip,
+        crop=crop,
     )
-    if augment:
-        return replace(splits, train=Augmented(splits.train, flip=flip, crop=crop, seed=seed))
-    return splits
-
-
-def _part(part: CifarPart, places: Tensor) -> PixelMemory:
-    pixels = torch.from_numpy(part.images(places.numpy()))
-    return PixelMemory(pixels, torch.from_numpy(part.y)[places], CARD)

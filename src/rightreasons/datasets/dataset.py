@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 
 from torch import Tensor
 
@@ -154,10 +154,10 @@ class InMemory(Dataset):
     def digest(self) -> str:
         """See `Dataset.digest`."""
         sha = hashlib.sha256()
-        for field in fields(Batch):
-            part = getattr(self.batch, field.name)
-            if part is not None and field.name != "index":
-                sha.update(f"{field.name} {part.dtype} {tuple(part.shape)}".encode())
+        for entry in fields(Batch):
+            part = getattr(self.batch, entry.name)
+            if part is not None and entry.name != "index":
+                sha.update(f"{entry.name} {part.dtype} {tuple(part.shape)}".encode())
                 sha.update(part.detach().cpu().contiguous().numpy())
         return sha.hexdigest()
 
@@ -171,11 +171,22 @@ class Splits:
         val: To choose settings; carries the shortcut wherever the training data do. None if
             everything was given to training.
         test: To judge, once.
+        more_tests: Further sets to judge by, such as the same images without the shortcut; runs
+            measure each under its name.
     """
 
     train: Dataset
     val: Dataset | None
     test: Dataset
+    more_tests: Mapping[str, Dataset] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        taken = sorted({"test", "validation"} & set(self.more_tests))
+        if taken:
+            raise InvalidBatchError(
+                f"Expected names of `more_tests` other than those of the parts there always are, "
+                f"but got {', '.join(taken)}. Rename the set."
+            )
 
     @property
     def card(self) -> Card:
@@ -184,5 +195,8 @@ class Splits:
 
     def digest(self) -> str:
         """A SHA-256 over all parts."""
-        parts = [part.digest() for part in (self.train, self.val, self.test) if part is not None]
+        always = (self.train, self.val, self.test)
+        parts = [part.digest() for part in always if part is not None]
+        for name, part in self.more_tests.items():
+            parts += [name, part.digest()]
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()

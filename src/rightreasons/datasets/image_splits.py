@@ -70,6 +70,8 @@ def image_splits(
 ) -> Splits:
     """Read the images of a table; every problem of the table and the files is raised at once.
 
+    Splits other than train, val and test become ``more_tests``.
+
     Args:
         manifest: The table.
         problems: What is already known to be wrong with it.
@@ -100,7 +102,8 @@ def image_splits(
     fits = _num_bytes(manifest, reader) <= reading.memory_limit
     keep = fits if reading.in_memory == "auto" else reading.in_memory
     parts = (_in_memory if keep else _streamed)(manifest, reader, card, reading)
-    return Splits(train=parts["train"], val=parts.get("val"), test=parts["test"])
+    train, val, test = parts.pop("train"), parts.pop("val", None), parts.pop("test")
+    return Splits(train=train, val=val, test=test, more_tests=parts)
 
 
 def checked_size(size: object) -> tuple[int, int] | None:
@@ -149,7 +152,7 @@ def _in_memory(
         split: decode_into_memory(
             entries, reader, has_groups=bool(manifest.groups), workers=reading.num_workers
         )
-        for split in ("train", "val", "test")
+        for split in manifest.splits
         if (entries := manifest.part(split))
     }
     _raise_all([problem for _, some in decoded.values() for problem in some], manifest)
@@ -164,6 +167,6 @@ def _streamed(
         _raise_all(decoding_problems(manifest.entries, reader, workers=workers), manifest)
     return {
         split: ImageStream(entries, reader, card, workers=workers)
-        for split in ("train", "val", "test")
+        for split in manifest.splits
         if (entries := manifest.part(split))
     }

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
@@ -49,16 +49,22 @@ class Manifest:
         return tuple(entry for entry in self.entries if entry.split == split)
 
     @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of all splits, in the order of the rows."""
+        return tuple(dict.fromkeys(entry.split for entry in self.entries))
+
+    @property
     def has_masks(self) -> bool:
         """Whether any row names a mask."""
         return any(entry.mask for entry in self.entries)
 
 
-def read_manifest(root: Path) -> tuple[Manifest, list[str]]:
+def read_manifest(root: Path, *, table: str = TABLE) -> tuple[Manifest, list[str]]:
     """Read ``data.csv``; problems of its rows are listed, not raised.
 
     Args:
         root: The folder with the table; files are named relative to it.
+        table: What the table is called, if it is not ``data.csv``.
 
     Returns:
         The manifest, and a line for every problem, with its row as a spreadsheet counts them.
@@ -67,7 +73,7 @@ def read_manifest(root: Path) -> tuple[Manifest, list[str]]:
         DatasetNotFoundError: There is no table.
         DatasetCorruptError: It is not a table with the columns it needs.
     """
-    path = root / TABLE
+    path = root / table
     if not path.is_file():
         raise DatasetNotFoundError(
             f"Expected a table at {path}, but there is none. Write one with the columns "
@@ -95,7 +101,7 @@ def read_manifest(root: Path) -> tuple[Manifest, list[str]]:
         (row, {name: _cell(fields, place) for name, place in places.items()})
         for row, fields in rows
     ]
-    manifest = _numbered(root, cells, attribute)
+    manifest = replace(_numbered(root, cells, attribute), origin=f"its {table} says")
     return manifest, problems + _problems(manifest, cells)
 
 

@@ -4,18 +4,30 @@ import inspect
 from os import PathLike
 from typing import Any
 
+from rightreasons.datasets.background_challenge import background_challenge
+from rightreasons.datasets.biased_mnist import biased_mnist
+from rightreasons.datasets.block_mnist import block_mnist
+from rightreasons.datasets.cats_vs_dogs import cats_vs_dogs
+from rightreasons.datasets.celeba_hair import celeba_hair
 from rightreasons.datasets.cifar10 import cifar10
+from rightreasons.datasets.cifar100 import cifar100
 from rightreasons.datasets.dataset import Splits
 from rightreasons.datasets.decoy_derm import decoy_derm
 from rightreasons.datasets.decoy_digits import decoy_digits
+from rightreasons.datasets.decoy_ham import decoy_ham
 from rightreasons.datasets.decoy_mnist import decoy_mnist
 from rightreasons.datasets.folder import folder
 from rightreasons.datasets.half_decoy_mnist import half_decoy_mnist
 from rightreasons.datasets.image_folder import image_folder
 from rightreasons.datasets.isic import isic
+from rightreasons.datasets.isic2017 import isic2017
 from rightreasons.datasets.mask_setting import MASK_SETTINGS, with_mask_settings
+from rightreasons.datasets.oxford_pets import oxford_pets
 from rightreasons.datasets.plant import plant
 from rightreasons.datasets.salient_imagenet import salient_imagenet
+from rightreasons.datasets.svhn import svhn
+from rightreasons.datasets.textured_mnist import textured_mnist
+from rightreasons.datasets.waterbirds import waterbirds
 from rightreasons.errors import DatasetNotFoundError, InvalidSettingError
 from rightreasons.registry import Registry
 
@@ -24,16 +36,28 @@ __all__ = ["DATASETS", "describe", "load", "names"]
 DATASETS: Registry[Splits] = Registry(
     "data set",
     {
+        "block_mnist": block_mnist,
+        "celeba_hair": celeba_hair,
+        "background_challenge": background_challenge,
+        "biased_mnist": biased_mnist,
+        "cats_vs_dogs": cats_vs_dogs,
         "cifar10": cifar10,
+        "cifar100": cifar100,
         "decoy_derm": decoy_derm,
         "decoy_digits": decoy_digits,
+        "decoy_ham": decoy_ham,
         "decoy_mnist": decoy_mnist,
         "folder": folder,
         "half_decoy_mnist": half_decoy_mnist,
         "image_folder": image_folder,
         "isic": isic,
+        "isic2017": isic2017,
+        "oxford_pets": oxford_pets,
         "plant": plant,
         "salient_imagenet": salient_imagenet,
+        "svhn": svhn,
+        "textured_mnist": textured_mnist,
+        "waterbirds": waterbirds,
     },
 )
 

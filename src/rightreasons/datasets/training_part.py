@@ -40,7 +40,12 @@ def with_training(splits: Splits, change: Callable[[Dataset], Dataset], *, said:
     card = changed.card
     card = replace(card, description=f"{card.description} {said}".strip())
     val = None if splits.val is None else _under(splits.val, card)
-    return Splits(train=_under(changed, card), val=val, test=_under(splits.test, card))
+    return Splits(
+        train=_under(changed, card),
+        val=val,
+        test=_under(splits.test, card),
+        more_tests={name: _under(part, card) for name, part in splits.more_tests.items()},
+    )
 
 
 def _under(part: Dataset, card: Card) -> Dataset:

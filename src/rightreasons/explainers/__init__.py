@@ -1,5 +1,8 @@
 """Explainers: one attribution = one file; all but occlusion are differentiable again."""
 
+from rightreasons.explainers.activation_maximisation import (
+    activation_maximisation as activation_maximisation,
+)
 from rightreasons.explainers.catalogue import EXPLAINERS as EXPLAINERS
 from rightreasons.explainers.explainer import Explainer as Explainer
 from rightreasons.explainers.grad_cam import GradCAM as GradCAM
@@ -27,6 +30,7 @@ __all__ = [
     "Occlusion",
     "SmoothGrad",
     "XGradCAM",
+    "activation_maximisation",
     "last_spatial_layer",
     "postprocessed",
     "resolution_layers",

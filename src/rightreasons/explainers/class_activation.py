@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rightreasons.double_backward import explained, refuse_dead_ends
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.explainers.activation_gradient import activation_gradients
 from rightreasons.explainers.explainer import Explainer
 from rightreasons.explainers.spatial_layers import last_spatial_layer
 from rightreasons.explainers.subject import Subject
-from rightreasons.probe import Probe
 from rightreasons.target import Target
 
 __all__ = ["ClassActivation"]
@@ -63,39 +62,10 @@ class ClassActivation(Explainer):
         layers = self.layers or (last_spatial_layer(subject.model, subject.x),)
         probe = subject.probe(layers=layers)
         maps = []
-        gradients = self._gradients(probe, layers)
-        for layer, gradient in zip(layers, gradients, strict=True):
-            activation = probe.activations[layer]
+        for activation, gradient in activation_gradients(probe, layers, self.target):
             weights = self.channel_weights(activation, gradient)
             heat = torch.einsum("nc,nchw->nhw", weights, activation).clamp(min=0)
             maps.append(
                 functional.interpolate(heat[:, None], size=subject.x.shape[2:], mode="bilinear")
             )
         return torch.cat(maps, dim=1)
-
-    def _gradients(self, probe: Probe, layers: Sequence[str]) -> tuple[Tensor, ...]:
-        activations = []
-        for layer in layers:
-            activation = probe.activations.get(layer)
-            if not isinstance(activation, Tensor) or activation.ndim != 4:
-                got = tuple(activation.shape) if isinstance(activation, Tensor) else "no tensor"
-                raise InvalidSettingError(
-                    f"Expected the layer {layer!r} to give maps (N, C, H, W), but got {got}. Name "
-                    "a convolutional layer."
-                )
-            activations.append(activation)
-        with explained(), torch.enable_grad():
-            gradients = torch.autograd.grad(
-                self.target(probe.logits, probe.batch.y).sum(),
-                activations,
-                create_graph=probe.create_graph,
-                allow_unused=True,
-            )
-        for layer, gradient in zip(layers, gradients, strict=True):
-            if gradient is None:
-                raise InvalidSettingError(
-                    f"Expected a layer the logits depend on, but they do not depend on {layer!r}."
-                )
-            if probe.create_graph:
-                refuse_dead_ends(gradient)
-        return gradients

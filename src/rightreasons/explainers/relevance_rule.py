@@ -114,8 +114,11 @@ def _pass(linear: Linear, x: Tensor, weight: Tensor) -> tuple[Tensor, Callable[[
 
 
 def _rate(relevance: Tensor, total: Tensor, epsilon: float) -> Tensor:
-    """Relevance per unit of contribution; nothing where nothing was contributed."""
+    """Relevance per unit of contribution; nothing where nothing was contributed.
+
+    A total so small that a rate would overflow, as of a Softplus far below 0, counts as nothing.
+    """
     if epsilon:
         total = total + torch.where(total < 0, -epsilon, epsilon)
-    is_empty = total == 0
+    is_empty = total.abs() <= torch.finfo(total.dtype).tiny ** 0.5
     return torch.where(is_empty, 0, relevance / torch.where(is_empty, 1, total))

@@ -2,20 +2,31 @@
 
 from rightreasons.metrics.accuracy import Accuracy as Accuracy
 from rightreasons.metrics.adv_insertion import AdvInsertion as AdvInsertion
+from rightreasons.metrics.adversarial_accuracy import AdversarialAccuracy as AdversarialAccuracy
 from rightreasons.metrics.calibration_error import CalibrationError as CalibrationError
+from rightreasons.metrics.cam_mass import CamMass as CamMass
 from rightreasons.metrics.catalogue import METRICS as METRICS
 from rightreasons.metrics.catalogue import suitable as suitable
 from rightreasons.metrics.certified_change import CertifiedChange as CertifiedChange
 from rightreasons.metrics.deletion import Deletion as Deletion
+from rightreasons.metrics.density_robustness import DensityRobustness as DensityRobustness
+from rightreasons.metrics.feature_leakage import FeatureLeakage as FeatureLeakage
 from rightreasons.metrics.gradient_fragility import GradientFragility as GradientFragility
+from rightreasons.metrics.gradient_robustness import GradientRobustness as GradientRobustness
 from rightreasons.metrics.group_accuracy import GroupAccuracy as GroupAccuracy
 from rightreasons.metrics.input_gradient_mass import InputGradientMass as InputGradientMass
 from rightreasons.metrics.insertion import Insertion as Insertion
 from rightreasons.metrics.metric import Metric as Metric
 from rightreasons.metrics.metric import Rows as Rows
+from rightreasons.metrics.out_of_distribution import auroc as auroc
+from rightreasons.metrics.out_of_distribution import ood_auroc as ood_auroc
+from rightreasons.metrics.pixel_perturbation import PixelPerturbation as PixelPerturbation
 from rightreasons.metrics.relative_core_sensitivity import (
     RelativeCoreSensitivity as RelativeCoreSensitivity,
 )
+from rightreasons.metrics.risk_coverage import RiskCoverage as RiskCoverage
+from rightreasons.metrics.risk_coverage import selective_accuracy as selective_accuracy
+from rightreasons.metrics.risk_coverage import threshold_for_coverage as threshold_for_coverage
 from rightreasons.metrics.robust_criterion import RobustCriterion as RobustCriterion
 from rightreasons.metrics.rps import RPS as RPS
 from rightreasons.metrics.swap_accuracy import SwapAccuracy as SwapAccuracy
@@ -26,18 +37,29 @@ __all__ = [
     "RPS",
     "Accuracy",
     "AdvInsertion",
+    "AdversarialAccuracy",
     "CalibrationError",
+    "CamMass",
     "CertifiedChange",
     "Deletion",
+    "DensityRobustness",
+    "FeatureLeakage",
     "GradientFragility",
+    "GradientRobustness",
     "GroupAccuracy",
     "InputGradientMass",
     "Insertion",
     "Metric",
+    "PixelPerturbation",
     "RelativeCoreSensitivity",
+    "RiskCoverage",
     "RobustCriterion",
     "Rows",
     "SwapAccuracy",
+    "auroc",
+    "ood_auroc",
+    "selective_accuracy",
     "suitable",
+    "threshold_for_coverage",
     "transplanted",
 ]

@@ -3,15 +3,22 @@
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.metrics.accuracy import Accuracy
 from rightreasons.metrics.adv_insertion import AdvInsertion
+from rightreasons.metrics.adversarial_accuracy import AdversarialAccuracy
 from rightreasons.metrics.calibration_error import CalibrationError
+from rightreasons.metrics.cam_mass import CamMass
 from rightreasons.metrics.certified_change import CertifiedChange
 from rightreasons.metrics.deletion import Deletion
+from rightreasons.metrics.density_robustness import DensityRobustness
+from rightreasons.metrics.feature_leakage import FeatureLeakage
 from rightreasons.metrics.gradient_fragility import GradientFragility
+from rightreasons.metrics.gradient_robustness import GradientRobustness
 from rightreasons.metrics.group_accuracy import GroupAccuracy
 from rightreasons.metrics.input_gradient_mass import InputGradientMass
 from rightreasons.metrics.insertion import Insertion
 from rightreasons.metrics.metric import Metric
+from rightreasons.metrics.pixel_perturbation import PixelPerturbation
 from rightreasons.metrics.relative_core_sensitivity import RelativeCoreSensitivity
+from rightreasons.metrics.risk_coverage import RiskCoverage
 from rightreasons.metrics.robust_criterion import RobustCriterion
 from rightreasons.metrics.rps import RPS
 from rightreasons.metrics.swap_accuracy import SwapAccuracy
@@ -26,15 +33,22 @@ METRICS: Registry[Metric] = Registry(
         for metric in (
             Accuracy,
             AdvInsertion,
+            AdversarialAccuracy,
             CalibrationError,
+            CamMass,
             CertifiedChange,
             Deletion,
+            DensityRobustness,
+            FeatureLeakage,
             GradientFragility,
+            GradientRobustness,
             GroupAccuracy,
             InputGradientMass,
             Insertion,
+            PixelPerturbation,
             RPS,
             RelativeCoreSensitivity,
+            RiskCoverage,
             RobustCriterion,
             SwapAccuracy,
         )

@@ -1,10 +1,8 @@
 """How much of the model's sensitivity lies where it must not look."""
 
-import torch
-
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError
-from rightreasons.metrics.interval import bootstrap_means, percentile_interval
+from rightreasons.metrics.mass import mass_rows, mass_summary
 from rightreasons.metrics.metric import Metric, Rows
 from rightreasons.probe import Probe
 from rightreasons.target import Target
@@ -42,22 +40,8 @@ class InputGradientMass(Metric):
 
     def measure(self, probe: Probe) -> Rows:
         """See `Metric.measure`."""
-        size = probe.gradient(self.target).abs().double()
-        mask = probe.mask.expand_as(size).double()
-        total = size.flatten(1).sum(dim=1)
-        inside = (mask * size).flatten(1).sum(dim=1)
-        area = mask.flatten(1).mean(dim=1)
-        return {"mass": inside / torch.where(total == 0, 1.0, total), "area": area, "total": total}
+        return mass_rows(probe.gradient(self.target).abs(), probe.mask)
 
     def summary(self, rows: Rows) -> dict[str, float]:
         """See `Metric.summary`."""
-        masked = rows["area"] > 0
-        if not bool(masked.any()):
-            return {"area": 0.0, "n": 0.0}
-        counts = masked & (rows["total"] != 0)  # NaN counts, so that it shows
-        if not bool(counts.any()):
-            return {"": 0.0, "area": float(rows["area"][masked].mean()), "n": 0.0}
-        mass, area = rows["mass"][counts], rows["area"][counts].mean()
-        low, high = percentile_interval(bootstrap_means(mass.numpy()))
-        bounds = {"low": low, "high": high}
-        return {"": float(mass.mean()), **bounds, "area": float(area), "n": float(counts.sum())}
+        return mass_summary(rows)

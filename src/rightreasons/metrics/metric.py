@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, distributed
@@ -11,6 +12,7 @@ from torch import Tensor, distributed
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError
 from rightreasons.probe import Need, Probe
+from rightreasons.setting import checked_number
 
 __all__ = ["Metric", "Rows"]
 
@@ -29,6 +31,8 @@ class Metric(ABC):
     higher_is_better: ClassVar[bool]
     needs_gradient: ClassVar[Need] = False
     layers: tuple[str, ...] = ()
+    max_samples: int | None = None
+    """How many samples to measure; None is all. See `limited`."""
 
     def __init__(self) -> None:
         self._rows: list[Rows] = []
@@ -44,6 +48,24 @@ class Metric(ABC):
     def prepare(self, data: Dataset) -> None:
         """Look at the data before the first batch: names, counts, other samples."""
         del data
+
+    def calibrate(self, values: Mapping[str, float]) -> None:
+        """Take from validation data what must not be chosen on the data that are judged.
+
+        Args:
+            values: What the metric came to on validation data, by its own names.
+        """
+        del values
+
+    def limited(self, max_samples: int | None) -> Self:
+        """The same metric; `evaluate` gives it so many samples, the same ones for every model.
+
+        For what takes long: a few hundred samples give two digits of most values.
+        """
+        if max_samples is not None:
+            checked_number("max_samples", max_samples)
+        self.max_samples = max_samples
+        return self
 
     def update(self, probe: Probe) -> None:
         """Measure one more batch."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -21,7 +21,7 @@ from rightreasons.metrics.metric import Rows
 from rightreasons.probe import Probe
 from rightreasons.types import Batch
 
-__all__ = ["RATIOS", "Reconstruction", "importance_ranks", "rebuilt_probabilities"]
+__all__ = ["RATIOS", "Reconstruction", "importance_ranks", "rebuilt", "rebuilt_probabilities"]
 
 RATIOS = tuple(step / 20 for step in range(20))
 """The paper's: 0, 0.05, ... 0.95."""
@@ -41,10 +41,17 @@ def importance_ranks(maps: Tensor) -> Tensor:
     return torch.empty_like(order).scatter_(1, order, places)
 
 
-def rebuilt_probabilities(
-    probe: Probe, ranks: Tensor, *, ratios: Sequence[float], baseline: Tensor, deletes: bool
+def rebuilt(
+    probe: Probe,
+    ranks: Tensor,
+    *,
+    y: Tensor,
+    ratios: Sequence[float],
+    baseline: Tensor,
+    deletes: bool,
+    read: Callable[[Tensor], Tensor] = lambda logits: logits,
 ) -> Tensor:
-    """The label's probability with a share of the features there: ``(N, ratios)``.
+    """A class's number with a share of the features there: ``(N, ratios)``, in double precision.
 
     Every ratio of every sample is a row of a stacked pass, made as its turn comes. The empty image
     is the same for all samples and is passed once.
@@ -52,11 +59,13 @@ def rebuilt_probabilities(
     Args:
         probe: Of the samples; its `max_rows` is the ceiling.
         ranks: ``(N, P)``, see `importance_ranks`; a rank serves all channels of a pixel.
+        y: The class of each sample whose number is read, ``(N,)``.
         ratios: Shares of the features that come first, each rounded to whole ones.
         baseline: What features are where they are not there; broadcasts to a sample.
         deletes: Whether the first ones are taken away, or put in.
+        read: From logits ``(R, K)`` to the classes' numbers; the logits themselves if left out.
     """
-    x, y = probe.features.detach(), probe.batch.y
+    x = probe.features.detach()
     num_pixels = ranks.shape[1]
     pixels = x.reshape(len(x), -1, num_pixels)  # (N, C, P)
     blank = baseline.to(x).expand(x.shape[1:]).reshape(-1, num_pixels)
@@ -64,18 +73,41 @@ def rebuilt_probabilities(
     is_blank = counts == (num_pixels if deletes else 0)
     result = torch.empty(len(x), len(counts), dtype=torch.float64, device=x.device)
     if bool(is_blank.any()):
-        nothing = _softmax(probe, blank.reshape(1, *x.shape[1:]), y[:1])[0]
+        nothing = read(_logits(probe, blank.reshape(1, *x.shape[1:]), y[:1]))[0]
         result[:, is_blank] = nothing[y][:, None]
     numbers = (~is_blank).nonzero().flatten()
     rows = probe.max_rows or COMFORTABLE_ROWS
     for copies, samples in stacked_rows(len(numbers), len(x), rows, x.device):
         first = ranks[samples] < counts[numbers[copies]][:, None]
         there = ~first if deletes else first
-        rebuilt = torch.where(there[:, None], pixels[samples], blank)
-        chances = _softmax(probe, rebuilt.reshape(-1, *x.shape[1:]), y[samples])
-        own = chances.gather(1, y[samples][:, None]).squeeze(1)
+        shown = torch.where(there[:, None], pixels[samples], blank)
+        values = read(_logits(probe, shown.reshape(-1, *x.shape[1:]), y[samples]))
+        own = values.gather(1, y[samples][:, None]).squeeze(1)
         result[samples, numbers[copies]] = own
     return result
+
+
+def rebuilt_probabilities(
+    probe: Probe, ranks: Tensor, *, ratios: Sequence[float], baseline: Tensor, deletes: bool
+) -> Tensor:
+    """The label's probability with a share of the features there: ``(N, ratios)``; see `rebuilt`.
+
+    Args:
+        probe: As there.
+        ranks: As there.
+        ratios: As there.
+        baseline: As there.
+        deletes: As there.
+    """
+    return rebuilt(
+        probe,
+        ranks,
+        y=probe.batch.y,
+        ratios=ratios,
+        baseline=baseline,
+        deletes=deletes,
+        read=lambda logits: logits.softmax(dim=1),
+    )
 
 
 class Reconstruction(ExplanationMetric):
@@ -111,7 +143,7 @@ class Reconstruction(ExplanationMetric):
         """The label's probability at each ratio, ``(N, ratios)``, in single precision."""
         ranks = importance_ranks(postprocessed(attribution, sign=self.sign))
         values = rebuilt_probabilities(
-            probe, ranks, ratios=self.ratios, baseline=self._blank(probe), deletes=deletes
+            probe, ranks, ratios=self.ratios, baseline=self.blank(probe), deletes=deletes
         )
         return values.float()
 
@@ -126,7 +158,8 @@ class Reconstruction(ExplanationMetric):
         overall = {name: float(curve.mean()) for name, curve in means.items()}
         return {**self.headline(overall), **details}
 
-    def _blank(self, probe: Probe) -> Tensor:
+    def blank(self, probe: Probe) -> Tensor:
+        """What pixels are where they are not there; broadcasts to a sample."""
         blank = torch.as_tensor(self.baseline, dtype=probe.features.dtype)
         if blank.ndim and len(blank) != probe.features.shape[1]:
             raise InvalidBatchError(
@@ -136,7 +169,7 @@ class Reconstruction(ExplanationMetric):
         return blank.reshape(-1, *[1] * (probe.features.ndim - 2)) if blank.ndim else blank
 
 
-def _softmax(probe: Probe, features: Tensor, y: Tensor) -> Tensor:
+def _logits(probe: Probe, features: Tensor, y: Tensor) -> Tensor:
     with torch.no_grad():
         at = Probe.at_test_time(probe.model, Batch.trusted(x=laid_out(features), y=y))
-    return at.logits.double().softmax(dim=1)
+    return at.logits.double()

@@ -8,7 +8,7 @@ from torch import nn
 
 from rightreasons.models.activation import Activation, activation_factory
 from rightreasons.models.image_size import Size, remaining_size
-from rightreasons.setting import checked_number
+from rightreasons.setting import checked_factor, checked_number
 
 __all__ = ["lenet"]
 
@@ -23,6 +23,7 @@ def lenet(
     channels: int = 3,
     size: Size = 32,
     activation: Activation = "relu",
+    width: float = 1.0,
 ) -> nn.Sequential:
     """Four convolutions and a hidden layer, "LeNet" of gradient alignment.
 
@@ -38,6 +39,7 @@ def lenet(
         channels: Of the images.
         size: Of the images, one side or ``(H, W)``.
         activation: See `activation_factory`.
+        width: Factor of the channels of convolutions and of the hidden units.
 
     Shape:
         x ``(N, channels, H, W)``; logits ``(N, classes)``.
@@ -48,16 +50,18 @@ def lenet(
     """
     make_activation = activation_factory(activation)
     layers: OrderedDict[str, nn.Module] = OrderedDict()
-    width = checked_number("channels", channels)
-    for number, next_width in enumerate(_WIDTHS, start=1):
-        layers[f"conv{number}"] = nn.Conv2d(width, next_width, 3, padding=1)
+    factor = checked_factor("width", width)
+    before = checked_number("channels", channels)
+    *after, hidden = (max(1, round(factor * full)) for full in (*_WIDTHS, _HIDDEN))
+    for number, following in enumerate(after, start=1):
+        layers[f"conv{number}"] = nn.Conv2d(before, following, 3, padding=1)
         layers[f"act{number}"] = make_activation()
         if number in _POOLED_AFTER:
             layers[f"pool{number // 2}"] = nn.MaxPool2d(2)
-        width = next_width
+        before = following
     height_left, width_left = remaining_size("lenet", layers.values(), size)
     layers["flatten"] = nn.Flatten()
-    layers["fc1"] = nn.Linear(width * height_left * width_left, _HIDDEN)
+    layers["fc1"] = nn.Linear(before * height_left * width_left, hidden)
     layers["act5"] = make_activation()
-    layers["fc2"] = nn.Linear(_HIDDEN, checked_number("classes", classes, low=2))
+    layers["fc2"] = nn.Linear(hidden, checked_number("classes", classes, low=2))
     return nn.Sequential(layers)

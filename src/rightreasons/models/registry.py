@@ -7,13 +7,17 @@ from typing import Any
 from torch import nn
 
 from rightreasons.errors import InvalidSettingError
+from rightreasons.models.abstaining import abstaining
+from rightreasons.models.attention_branch import attention_branch
 from rightreasons.models.derma_net import derma_net
 from rightreasons.models.image_size import Size, check_size
 from rightreasons.models.isic_net import isic_net
 from rightreasons.models.lenet import lenet
 from rightreasons.models.mlp import mlp, mlp2
+from rightreasons.models.normalised import normalised
 from rightreasons.models.plant_net import plant_net
 from rightreasons.models.resnet import resnet18, resnet34, resnet50
+from rightreasons.models.selective_net import selective_net
 from rightreasons.models.small_cnn import small_cnn
 from rightreasons.models.vgg import vgg11
 from rightreasons.registry import Registry
@@ -24,6 +28,8 @@ __all__ = ["MODELS", "create", "describe", "names"]
 MODELS: Registry[nn.Module] = Registry(
     "model",
     {
+        "abstaining": abstaining,
+        "attention_branch": attention_branch,
         "derma_net": derma_net,
         "isic_net": isic_net,
         "lenet": lenet,
@@ -33,6 +39,7 @@ MODELS: Registry[nn.Module] = Registry(
         "resnet18": resnet18,
         "resnet34": resnet34,
         "resnet50": resnet50,
+        "selective_net": selective_net,
         "small_cnn": small_cnn,
         "vgg11": vgg11,
     },
@@ -45,7 +52,7 @@ def names() -> tuple[str, ...]:
 
     Example:
         >>> names()[:3]
-        ('derma_net', 'isic_net', 'lenet')
+        ('abstaining', 'attention_branch', 'derma_net')
     """
     return tuple(MODELS)
 
@@ -70,12 +77,23 @@ def create(name: str, *, classes: int, channels: int, size: Size, **settings: An
         classes: How many classes there are.
         channels: Of the images.
         size: Of the images, one side or ``(H, W)``.
-        **settings: What else the model's own function takes, such as ``hidden`` of `mlp`.
+        **settings: What else the model's own function takes, such as ``hidden`` of `mlp`; and
+            for all of them ``mean`` and ``deviation``, see `normalised`.
 
     Example:
         >>> create("mlp", classes=10, channels=1, size=28, hidden=[64])[1]
         Linear(in_features=784, out_features=64, bias=True)
     """
+    scale = {key: settings.pop(key) for key in ("mean", "deviation") if key in settings}
+    if len(scale) == 1:
+        raise InvalidSettingError(
+            f"Expected both `mean` and `deviation`, or neither, but got {', '.join(scale)} alone."
+        )
+    model = _model(name, classes=classes, channels=channels, size=size, **settings)
+    return normalised(model, **scale) if scale else model
+
+
+def _model(name: str, *, classes: int, channels: int, size: Size, **settings: Any) -> nn.Module:
     known = MODELS.settings(name)
     allowed = [setting for setting in known if setting not in _FROM_THE_DATA]
     unknown = [setting for setting in settings if setting not in allowed]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rightreasons.datasets.dataset import Dataset
-from rightreasons.double_backward import refuse_wrappers
+from rightreasons.double_backward import innermost, refuse_wrappers
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.mode import depends_on_mode
 from rightreasons.objectives.auto_weight import AutoWeight
@@ -62,6 +62,11 @@ class Term(_Summand):
     @abstractmethod
     def forward(self, probe: Probe) -> Tensor:
         """The loss of each sample, ``(N,)``."""
+
+    def layers_in(self, model: nn.Module, x: Tensor) -> tuple[str, ...]:
+        """Names of the layers it reads in this model: `layers`, unless it looks for them."""
+        del model, x
+        return self.layers
 
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
         """Look at the training data before the first step.
@@ -142,7 +147,7 @@ class Objective(_Summand):
         apart = needs_gradient and self.frozen_statistics and depends_on_mode(model)
         settings: dict[str, Any] = {
             "create_graph": torch.is_grad_enabled(),
-            "layers": [layer for term in terms.values() for layer in term.layers],
+            "layers": _layers(terms, model, batch.x),
             "max_rows": self.max_rows,
         }
         if needs_gradient:
@@ -227,6 +232,11 @@ class Objective(_Summand):
 
     def _summands(self) -> list[tuple[str, Term, Weight | AutoWeight]]:
         return [(name, self.terms[name], self._weights[name]) for name in self.terms]  # type: ignore[misc]
+
+
+def _layers(terms: dict[str, Term], model: nn.Module, x: Tensor) -> list[str]:
+    core = innermost(model)
+    return list(dict.fromkeys(name for one in terms.values() for name in one.layers_in(core, x)))
 
 
 def _means(terms: dict[str, Term], probe: Probe) -> dict[str, Tensor]:

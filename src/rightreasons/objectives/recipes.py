@@ -20,6 +20,15 @@ from rightreasons.objectives.alignment_recipes import (
     l2_alignment,
 )
 from rightreasons.objectives.cross_entropy import CrossEntropy
+from rightreasons.objectives.cvar import CVAR
+from rightreasons.objectives.density_recipes import (
+    at_fgsm,
+    at_pgd,
+    density,
+    group_dro_density,
+    score_matching,
+)
+from rightreasons.objectives.focus_recipes import abn, reff, reff_l1, reff_l2
 from rightreasons.objectives.group_dro import GroupDRO
 from rightreasons.objectives.guided import decayed, guided
 from rightreasons.objectives.input_gradient import InputGradient
@@ -34,18 +43,27 @@ from rightreasons.objectives.robust_recipes import (
     rand_r4,
     smooth_r3,
 )
+from rightreasons.objectives.selective_recipes import deep_gamblers, one_sided, selective_net
+from rightreasons.objectives.spectral_decoupling import SpectralDecoupling
 from rightreasons.registry import Registry
 from rightreasons.target import Target
 
 __all__ = [
     "RECIPES",
+    "abn",
     "adv_r4",
     "alignment",
+    "at_fgsm",
+    "at_pgd",
     "atex",
     "cert_r4",
     "cure",
+    "cvar_dro",
+    "deep_gamblers",
+    "density",
     "erm",
     "group_dro",
+    "group_dro_density",
     "hessian",
     "ibp_ex",
     "ibp_ex_r3",
@@ -54,10 +72,17 @@ __all__ = [
     "iga",
     "input_gradient",
     "l2_alignment",
+    "one_sided",
     "pgd_ex",
     "r3",
     "rand_r4",
+    "reff",
+    "reff_l1",
+    "reff_l2",
+    "score_matching",
+    "selective_net",
     "smooth_r3",
+    "spectral_decoupling",
 ]
 
 
@@ -134,16 +159,49 @@ def group_dro(
     return decayed(term.as_objective(), weight_decay)
 
 
+def cvar_dro(*, alpha: float = 0.2, weight_decay: float = 0.0) -> Objective:
+    """CVaR DRO: the hardest share of each batch counts alone; needs no groups.
+
+    Example:
+        >>> cvar_dro(alpha=0.1).weights
+        {'cvar': 1.0}
+    """
+    return decayed(CVAR(alpha=alpha).as_objective(), weight_decay)
+
+
+def spectral_decoupling(
+    *,
+    weight: Weight = 0.1,
+    gamma: float = 0.0,
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+) -> Objective:
+    """Spectral decoupling: small logits, so that weak features are learned too.
+
+    Example:
+        >>> spectral_decoupling(weight=0.3).weights
+        {'cross_entropy': 1.0, 'spectral_decoupling': 0.3}
+    """
+    return guided(weight * SpectralDecoupling(gamma=gamma), weight_decay, class_weights)
+
+
 RECIPES: Registry[Objective] = Registry(
     "recipe",
     {
+        "abn": abn,
         "adv_r4": adv_r4,
         "alignment": alignment,
+        "at_fgsm": at_fgsm,
+        "at_pgd": at_pgd,
         "atex": atex,
         "cert_r4": cert_r4,
         "cure": cure,
+        "cvar_dro": cvar_dro,
+        "deep_gamblers": deep_gamblers,
+        "density": density,
         "erm": erm,
         "group_dro": group_dro,
+        "group_dro_density": group_dro_density,
         "hessian": hessian,
         "ibp_ex": ibp_ex,
         "ibp_ex_r3": ibp_ex_r3,
@@ -152,9 +210,16 @@ RECIPES: Registry[Objective] = Registry(
         "iga": iga,
         "input_gradient": input_gradient,
         "l2_alignment": l2_alignment,
+        "one_sided": one_sided,
         "pgd_ex": pgd_ex,
         "r3": r3,
         "rand_r4": rand_r4,
+        "reff": reff,
+        "reff_l1": reff_l1,
+        "reff_l2": reff_l2,
+        "score_matching": score_matching,
+        "selective_net": selective_net,
         "smooth_r3": smooth_r3,
+        "spectral_decoupling": spectral_decoupling,
     },
 )

@@ -150,7 +150,7 @@ def cert_r4(
 def ibp_ex(
     *,
     weight: Weight = 0.3,
-    epsilon: float | None = 0.5,
+    epsilon: float | None = 1.0,
     valid_range: tuple[float, float] | None = None,
     ramp: float = 0.0,
     weight_decay: float = 0.0,
@@ -197,7 +197,7 @@ def ibp_ex_r3(
     *,
     weight: Weight = 0.3,
     r3_weight: Weight = 30.0,
-    epsilon: float | None = 0.5,
+    epsilon: float | None = 1.0,
     target: Target | str = Target.LOSS,
     norm: Norm = "squared_l2",
     valid_range: tuple[float, float] | None = None,

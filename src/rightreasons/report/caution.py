@@ -40,6 +40,8 @@ def _other_data(section: Section) -> list[str]:
 def _other_settings(section: Section) -> list[str]:
     """Facts that differ between recipes, apart from each recipe's own settings."""
     own = {name for method in section.methods for name in method.first.part("settings")}
+    for method in section.methods:
+        own |= {f"strategy {name}" for name in method.first.part("strategy_settings")}
     names = {name: None for method in section.methods for name in method.facts if name not in own}
     told = []
     for name in names:

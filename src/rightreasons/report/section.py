@@ -43,8 +43,10 @@ class Method:
 
     @property
     def recipe(self) -> str:
-        """Name of the recipe."""
-        return str(self.first.results["recipe"])
+        """Name of the recipe, with that of the strategy where it is more than one fit."""
+        strategy = self.first.results.get("strategy")
+        recipe = str(self.first.results["recipe"])
+        return f"{recipe} + {strategy}" if strategy else recipe
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -72,6 +74,7 @@ class Method:
         return {
             "model": first.results["model"],
             **first.part("settings"),
+            **{f"strategy {name}": v for name, v in first.part("strategy_settings").items()},
             **{f"model {name}": value for name, value in first.part("model_settings").items()},
             **first.part("training"),
             "select": first.part("selection").get("used", "none"),

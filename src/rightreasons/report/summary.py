@@ -9,6 +9,7 @@ from rightreasons.objectives.recipes import RECIPES
 from rightreasons.report.record import Record
 from rightreasons.report.section import Method, Section
 from rightreasons.report.wording import duration, settings
+from rightreasons.strategies import STRATEGIES
 
 __all__ = ["RunRow", "data_facts", "method_facts", "recipe_meaning", "run_rows"]
 
@@ -72,8 +73,10 @@ def method_facts(method: Method) -> list[tuple[str, str]]:
 
 
 def recipe_meaning(recipe: str) -> str:
-    """One line about a recipe; empty if it is of another version."""
-    return RECIPES.describe().get(recipe, "")
+    """One line about a recipe, and a strategy beside it; empty if they are of another version."""
+    name, _, strategy = recipe.partition(" + ")
+    told = (RECIPES.describe().get(name, ""), STRATEGIES.describe().get(strategy, ""))
+    return " ".join(line for line in told if line)
 
 
 def run_rows(section: Section) -> list[RunRow]:

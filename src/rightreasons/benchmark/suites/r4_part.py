@@ -85,8 +85,8 @@ MNIST_GRIDS: Mapping[str, Grid] = {
     "ERM": _RATES,
     "R3": _grid(weight=(30.0, 100.0)),
     "Smooth-R3": _grid(weight=(30.0, 100.0), num_samples=(3, 3)),
-    "IBP-Ex": _grid(weight=(0.3, 0.1), epsilon=(0.5, 1.0)),
-    "IBP-Ex + R3": _grid(weight=(0.3, 0.1), epsilon=(0.5, 1.0)),
+    "IBP-Ex": _grid(weight=(0.3, 1.0), epsilon=(1.0, 1.0)),
+    "IBP-Ex + R3": _grid(weight=(0.3, 1.0), epsilon=(1.0, 1.0)),
     "Rand-R4": _grid(weight=(30.0, 100.0)),
     "Adv-R4": _grid(weight=(30.0, 100.0)),
     "Cert-R4": _grid(weight=(10.0, 30.0)),
@@ -96,8 +96,10 @@ DERM_GRIDS: Mapping[str, Grid] = {
     "ERM": _DERM_RATES,
     "R3": _grid(weight=(10.0, 100.0)),
     "Smooth-R3": _grid(weight=(10.0, 100.0), num_samples=(3, 3)),
-    "IBP-Ex": _grid(epsilon=(0.03, 0.1)),
-    "IBP-Ex + R3": _grid(epsilon=(0.03, 0.1), r3_weight=(10.0, 10.0)),
+    "IBP-Ex": _grid(weight=(0.3, 1.0), epsilon=(0.1, 0.1), ramp=(0.6, 0.6)),
+    "IBP-Ex + R3": _grid(
+        weight=(0.3, 1.0), epsilon=(0.1, 0.1), ramp=(0.6, 0.6), r3_weight=(10.0, 10.0)
+    ),
     "Rand-R4": _grid(weight=(10.0, 100.0), num_samples=(3, 3)),
     "Adv-R4": _grid(weight=(10.0, 100.0), num_steps=(2, 2)),
     "Cert-R4": [

@@ -1,0 +1,199 @@
+"""The density gradient's size over a training, and over the size of logits: a figure and its data.
+
+As the density paper's Figure 2a: nets with the same weights and batches are trained with the plain
+form of the density term (equation 4) and with the log-sum-exp, in single precision. Each line shows
+the mean norm of the log-density's gradient over a batch, as its form computes it, and ends where
+that is no number. The second figure does not train: it adds a constant to all logits of a fresh
+net, which changes nothing in exact arithmetic.
+
+    python benchmarks/density_stability.py [--model mlp2] [--steps 150] [--learning-rate 0.03]
+        [--weight 0.01] [--data-dir ../shared/data] [--out benchmarks/results/density_stability]
+
+writes OUT.json, OUT.svg (training) and OUT_logits.svg.
+"""
+
+import argparse
+import json
+import math
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+
+import torch
+from torch import nn, optim
+
+import rightreasons as rr
+from rightreasons.config import Config
+from rightreasons.objectives import Density
+from rightreasons.report.scale import scale_for
+
+FORMS = ("plain", "logsumexp")
+COLOURS = {"plain": "#c2410c", "logsumexp": "#1d4ed8"}
+SHIFTS = [0.0, *(sign * size for size in (50, 80, 90, 100, 110, 1e3, 1e4) for sign in (1, -1))]
+Points = list[tuple[float, float | None]]
+Place = Callable[[float, float], tuple[float, float]]
+
+
+def size_of(form: str, model: nn.Module, batch: rr.Batch) -> float | None:
+    """The mean norm that a form of the term gives; None if it is no finite number."""
+    value = Density(form=form).as_objective()(model, batch).total.item()
+    return value if math.isfinite(value) else None
+
+
+class Shifted(nn.Module):
+    """A net with a constant added to its logits."""
+
+    def __init__(self, net: nn.Module, shift: float) -> None:
+        super().__init__()
+        self.net, self.shift = net, shift
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Shifted logits."""
+        logits: torch.Tensor = self.net(x) + self.shift
+        return logits
+
+
+def trained(
+    form: str, config: Config, steps: int, learning_rate: float, weight: float
+) -> tuple[Points, Points]:
+    """The term's size and the largest logit at every step, until there is no number."""
+    data = config.load_data()
+    model = config.build_model(data)
+    objective = rr.recipes.density(form=form, weight=weight)
+    optimizer = optim.Adam(model.parameters(), lr=learning_rate)
+    order = torch.Generator().manual_seed(0)
+    sizes: Points = []
+    logits: Points = []
+    for step in range(steps):
+        batch = data.train.take(torch.randint(len(data.train), (128,), generator=order))
+        loss = objective(model, batch)
+        size = loss.parts["density"].item()
+        sizes.append((step, size if math.isfinite(size) else None))
+        logits.append((step, loss.logits.abs().max().item()))
+        if sizes[-1][1] is None:
+            break
+        optimizer.zero_grad()
+        loss.backward()
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        if not all(bool(gradient.isfinite().all()) for gradient in gradients):
+            sizes.append((step + 1, None))  # the next weights would be no numbers
+            break
+        optimizer.step()
+    return sizes, logits
+
+
+def figure(title: str, ends: tuple[str, str], lines: dict[str, Points]) -> str:
+    """Lines over steps or shifts as SVG; a cross marks where one ends in no number."""
+    width, height, left, top, right, bottom = 640, 320, 70, 40, 620, 270
+    known = [y for points in lines.values() for _, y in points if y is not None]
+    scale = scale_for(known, is_share=False)
+    first, last = (end(x for points in lines.values() for x, _ in points) for end in (min, max))
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = (x - first) / ((last - first) or 1)
+        return left + across * (right - left), bottom - scale.place(y) * (bottom - top)
+
+    parts = [f'<text x="{left}" y="22" font-size="14">{escape(title)}</text>']
+    for tick in scale.ticks:
+        _, y = place(first, tick)
+        parts.append(f'<line x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
+        word = escape(scale.word(tick))
+        parts.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{word}</text>')
+    for x, anchor, word in ((first, "start", ends[0]), (last, "end", ends[1])):
+        across, _ = place(x, scale.low)
+        parts.append(
+            f'<text x="{across:.1f}" y="{bottom + 18}" text-anchor="{anchor}">{word}</text>'
+        )
+    for row, (name, points) in enumerate(lines.items()):
+        parts += drawn(name, points, place)
+        parts.append(
+            f'<text x="{left + 160 * row}" y="{height - 10}" fill="{COLOURS[name]}">{name}</text>'
+        )
+    body = "".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>'
+        f"{body}</svg>\n"
+    )
+
+
+def drawn(name: str, points: Points, place: Place) -> list[str]:
+    """A path for each stretch of numbers, and crosses where there is none."""
+    stretches: list[list[tuple[float, float]]] = [[]]
+    crosses = []
+    height = next((y for _, y in points if y is not None), 0.0)
+    for x, y in points:
+        if y is None:
+            crosses.append(place(x, height))
+            stretches.append([])
+        else:
+            height = y
+            stretches[-1].append(place(x, y))
+    colour = COLOURS[name]
+    parts = [
+        f'<path d="M{" L".join(f"{x:.1f} {y:.1f}" for x, y in stretch)}" fill="none" '
+        f'stroke="{colour}" stroke-width="1.5"/>'
+        for stretch in stretches
+        if stretch
+    ]
+    parts += [
+        f'<path d="M{x - 4:.1f} {y - 4:.1f} l8 8 m0 -8 l-8 8" stroke="{colour}" stroke-width="2"/>'
+        for x, y in crosses
+    ]
+    return parts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--model", default="mlp2")
+    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--learning-rate", type=float, default=0.03)
+    parser.add_argument("--weight", type=float, default=0.01)
+    parser.add_argument("--subset", type=int, default=10_000)
+    parser.add_argument("--data-dir", default="../shared/data")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/density_stability"))
+    options = parser.parse_args()
+    config = Config(
+        data="block_mnist",
+        model=options.model,
+        data_dir=options.data_dir,
+        data_settings={"subset": options.subset},
+    )
+    settings = (options.steps, options.learning_rate, options.weight)
+    results = {form: trained(form, config, *settings) for form in FORMS}
+    data = config.load_data()
+    model, batch = config.build_model(data), data.train.take(torch.arange(128))
+    sweep = {
+        form: [(shift, size_of(form, Shifted(model, shift), batch)) for shift in sorted(SHIFTS)]
+        for form in FORMS
+    }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    record = {
+        "settings": {key: str(value) for key, value in vars(options).items() if key != "out"},
+        "training": {form: points for form, (points, _) in results.items()},
+        "largest logit": {form: logits for form, (_, logits) in results.items()},
+        "shifted logits": sweep,
+    }
+    name = options.out.name
+    options.out.with_name(f"{name}.json").write_text(json.dumps(record) + "\n")
+    title = "Norm of the log-density's gradient"
+    training = {form: points for form, (points, _) in results.items()}
+    picture = options.out.with_name(f"{name}.svg")
+    picture.write_text(
+        figure(f"{title} in training", ("step 0", f"step {options.steps - 1}"), training)
+    )
+    ranks = {
+        form: [(float(rank), size) for rank, (_, size) in enumerate(points)]
+        for form, points in sweep.items()
+    }
+    shifted = options.out.with_name(f"{name}_logits.svg")
+    shifted.write_text(
+        figure(f"{title} by what is added to all logits", ("-10,000", "+10,000"), ranks)
+    )
+    for form, (points, logits) in results.items():
+        end = points[-1]
+        print(f"{form}: step {end[0]}, norm {end[1]}, largest logit {logits[-1][1]:.4g}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""What a step of density smoothing costs, as ratios measured in one run.
+
+All forms stand beside plain cross-entropy, the input-gradient penalty and the log-sum-exp formula
+written by hand, with few and with many classes. Each round runs every step once, in turn, so that
+a busy machine slows all of them; the figures are medians over rounds of the ratio within a round.
+Ratios are to cross-entropy with the same number of classes, which takes the last layer's own cost
+out of the comparison between few and many classes.
+
+    python benchmarks/density_step_time.py [--rounds 20] [--models mlp2 resnet18]
+        [--classes 10 1000] [--batch-size 128] [--frozen-statistics]
+        [--out benchmarks/results/density_step_time.json]
+"""
+
+import argparse
+import json
+import platform
+from pathlib import Path
+
+import torch
+from torch import nn, optim
+from torch.nn import functional
+
+import rightreasons as rr
+from alignment_step_time import Step, ratio, seconds_of
+
+BASE = "cross_entropy by hand"
+PENALTY = "input_gradient"
+FORMS = ("logsumexp", "plain", "stable", "efficient")
+SHAPES = {"mlp2": (1, 56, 28), "resnet18": (3, 32, 32)}
+LEARNING_RATE = 1e-6  # all steps of a net share its weights, which should stay where they are
+
+
+def hand_step(model: nn.Module, optimizer: optim.Optimizer, batch: rr.Batch) -> Step:
+    """Cross-entropy as one writes it."""
+
+    def step() -> None:
+        loss = functional.cross_entropy(model(batch.x), batch.y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def density_by_hand(model: nn.Module, optimizer: optim.Optimizer, batch: rr.Batch) -> Step:
+    """The log-sum-exp formula as one writes it."""
+
+    def step() -> None:
+        x = batch.x.detach().requires_grad_()
+        logits = model(x)
+        density = logits.logsumexp(dim=1).sum()
+        (gradient,) = torch.autograd.grad(density, x, create_graph=True)
+        penalty = gradient.flatten(1).norm(dim=1).mean()
+        optimizer.zero_grad()
+        (functional.cross_entropy(logits, batch.y) + 0.1 * penalty).backward()
+        optimizer.step()
+
+    return step
+
+
+def library_step(
+    model: nn.Module, optimizer: optim.Optimizer, batch: rr.Batch, objective: rr.Objective
+) -> Step:
+    """What a user of the library writes in a loop of their own."""
+
+    def step() -> None:
+        loss = objective(model, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def steps_of(name: str, classes: int, batch_size: int, frozen: bool) -> dict[str, Step]:
+    """Every step of a net with this many classes."""
+    channels, *size = SHAPES[name]
+    model = rr.models.create(name, classes=classes, channels=channels, size=tuple(size))
+    optimizer = optim.Adam(model.parameters(), lr=LEARNING_RATE)
+    y = torch.randint(classes, (batch_size,))
+    batch = rr.Batch(x=torch.rand(batch_size, *SHAPES[name]), y=y)
+
+    def made(objective: rr.Objective) -> Step:
+        seen = objective.with_settings(frozen_statistics=frozen)
+        return library_step(model, optimizer, batch, seen)
+
+    return {
+        BASE: hand_step(model, optimizer, batch),
+        "erm": made(rr.recipes.erm()),
+        PENALTY: made(rr.recipes.input_gradient()),
+        "density by hand": density_by_hand(model, optimizer, batch),
+        **{f"density {form}": made(rr.recipes.density(form=form)) for form in FORMS},
+    }
+
+
+def measure(
+    name: str, classes: list[int], rounds: int, batch_size: int, frozen: bool
+) -> dict[str, dict[str, float]]:
+    steps = {
+        f"{step}, {number}": run
+        for number in classes
+        for step, run in steps_of(name, number, batch_size, frozen).items()
+    }
+    kinds = [step.removesuffix(f", {classes[0]}") for step in steps][: len(steps) // len(classes)]
+    seconds = seconds_of(steps, rounds)
+    result = {}
+    for number in classes:
+        times = {step: seconds[f"{step}, {number}"] for step in kinds}
+        result[f"{number} classes"] = {step: ratio(times, step, BASE) for step in kinds}
+        result[f"{number} classes, beside {PENALTY}"] = {
+            step: ratio(times, step, PENALTY) for step in kinds if step.startswith("density")
+        }
+    few, many = result[f"{min(classes)} classes"], result[f"{max(classes)} classes"]
+    result["many classes beside few"] = {step: round(many[step] / few[step], 3) for step in kinds}
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--models", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--classes", nargs="+", type=int, default=[10, 1000])
+    parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--frozen-statistics", action="store_true")
+    parser.add_argument("--out", type=Path, default=None)
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    result: dict[str, object] = {
+        f"{name}, batch {options.batch_size}": measure(
+            name, options.classes, options.rounds, options.batch_size, options.frozen_statistics
+        )
+        for name in options.models
+    }
+    result["machine"] = {
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "rounds": options.rounds,
+        "frozen_statistics": options.frozen_statistics,
+    }
+    text = json.dumps(result, indent=2)
+    print(text)
+    if options.out is not None:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""What a step of ReFF costs, as ratios measured in one run.
+
+ReFF with four layers and with the first or the last one alone stand beside steps of the same
+formula written by hand and beside a cross-entropy step. The first layer alone needs the backward
+pass that serves all four; the last one alone needs next to none. Each round runs every step once,
+in turn, so that a busy machine slows all of them; the figures are medians over rounds of the ratio
+within a round.
+
+    python benchmarks/reff_step_time.py [--rounds 10] [--batch-size 32] [--size 32] [--width 1.0]
+        [--frozen] [--out benchmarks/results/reff_step_time.json]
+
+--frozen lets the penalty see the net as at test time, one more forward pass in a net with
+BatchNorm, in the library and by hand.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn, optim
+from torch.nn import functional
+
+import rightreasons as rr
+
+Step = Callable[[], object]
+BASE = "cross_entropy by hand"
+FOUR = ("layer1", "layer2", "layer3", "layer4")
+FORMS: dict[str, tuple[str, ...]] = {
+    "reff, four layers": FOUR,
+    "reff, first layer": FOUR[:1],
+    "reff, last layer": FOUR[-1:],
+}
+
+
+def reff_by_hand(
+    model: nn.Module, x: Tensor, y: Tensor, mask: Tensor, layers: Sequence[str]
+) -> tuple[Tensor, Tensor]:
+    """Logits and the penalty of each sample, with hooks as one writes them."""
+    kept: list[Tensor] = []
+    hooks = [
+        model.get_submodule(name).register_forward_hook(lambda _m, _i, out: kept.append(out))
+        for name in layers
+    ]
+    logits = model(x)
+    for hook in hooks:
+        hook.remove()
+    slopes = torch.autograd.grad(logits.gather(1, y[:, None]).sum(), kept, create_graph=True)
+    total = torch.zeros(len(x))
+    for maps, slope in zip(kept, slopes, strict=True):
+        weights = slope.mean(dim=(2, 3), keepdim=True)
+        cam = functional.relu((weights * maps).sum(dim=1, keepdim=True))
+        cam = functional.interpolate(cam, size=mask.shape[2:], mode="bilinear")
+        cam = cam / cam.sum(dim=(2, 3), keepdim=True).clamp_min(1e-12)
+        factor = mask[0].numel() / maps[0, 0].numel()
+        total = total + factor * (mask * cam).square().sum(dim=(1, 2, 3))
+    return logits, total
+
+
+def hand_step(
+    model: nn.Module, batch: rr.Batch, layers: Sequence[str] | None, *, frozen: bool
+) -> Step:
+    """A step as one writes it; no layers is cross-entropy alone."""
+    optimizer = optim.Adam(model.parameters(), lr=1e-4)
+    mask = batch.mask
+
+    def step() -> None:
+        if layers is None or frozen or mask is None:
+            logits = model(batch.x)
+        else:
+            logits, penalty = reff_by_hand(model, batch.x, batch.y, mask, layers)
+        if layers is not None and frozen and mask is not None:
+            model.eval()
+            penalty = reff_by_hand(model, batch.x, batch.y, mask, layers)[1]
+            model.train()
+        loss = functional.cross_entropy(logits, batch.y)
+        if layers is not None:
+            loss = loss + penalty.mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def library_step(model: nn.Module, batch: rr.Batch, layers: Sequence[str], *, frozen: bool) -> Step:
+    """What a user of the library writes in a loop of their own."""
+    optimizer = optim.Adam(model.parameters(), lr=1e-4)
+    objective = rr.recipes.reff(layers=layers).with_settings(frozen_statistics=frozen)
+
+    def step() -> None:
+        loss = objective(model, batch)
+        optimizer.zero_grad()
+        loss.total.backward()
+        optimizer.step()
+
+    return step
+
+
+def seconds_of(steps: dict[str, Step], rounds: int) -> dict[str, list[float]]:
+    """The seconds of each step in each round; the first round warms up and does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    for number in range(rounds + 1):
+        for name, step in steps.items():
+            began = time.perf_counter()
+            step()
+            if number:
+                seconds[name].append(time.perf_counter() - began)
+    return seconds
+
+
+def ratio(seconds: dict[str, list[float]], name: str, base: str) -> float:
+    """The median over rounds of the ratio of two steps."""
+    pairs = zip(seconds[name], seconds[base], strict=True)
+    return round(statistics.median(one / other for one, other in pairs), 3)
+
+
+def measure(
+    *, rounds: int, batch_size: int, size: int, width: float, frozen: bool
+) -> dict[str, dict[str, float]]:
+    """Ratios of every step to cross-entropy, to itself by hand, and of four layers to one."""
+    batch = rr.Batch(
+        x=torch.rand(batch_size, 3, size, size),
+        y=torch.randint(10, (batch_size,)),
+        mask=(torch.rand(batch_size, 1, size, size) < 0.8).float(),
+    )
+
+    def net() -> nn.Module:
+        return rr.models.resnet18(classes=10, size=size, width=width)
+
+    steps = {BASE: hand_step(net(), batch, None, frozen=frozen)}
+    for name, layers in FORMS.items():
+        steps[f"{name} by hand"] = hand_step(net(), batch, layers, frozen=frozen)
+        steps[name] = library_step(net(), batch, layers, frozen=frozen)
+    seconds = seconds_of(steps, rounds)
+    result = {name: {"beside cross-entropy": ratio(seconds, name, BASE)} for name in steps}
+    for name in FORMS:
+        result[name]["beside by hand"] = ratio(seconds, name, f"{name} by hand")
+    four, *single = FORMS
+    for name in single:
+        result[four][f"beside {name}"] = ratio(seconds, four, name)
+    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--size", type=int, default=32)
+    parser.add_argument("--width", type=float, default=1.0)
+    parser.add_argument("--frozen", action="store_true")
+    parser.add_argument("--out", type=Path, default=None)
+    options = parser.parse_args(arguments)
+    torch.manual_seed(0)
+    settings = {name: value for name, value in vars(options).items() if name != "out"}
+    machine = {"torch": torch.__version__, "threads": torch.get_num_threads()}
+    machine |= {"python": platform.python_version()}
+    result = {"resnet18": measure(**settings), "settings": settings, "machine": machine}
+    text = json.dumps(result, indent=2)
+    print(text)
+    if options.out is not None:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

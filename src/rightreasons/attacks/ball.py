@@ -1,0 +1,123 @@
+"""Where attacks on predictions may go: a ball around each sample, within the valid range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rightreasons.errors import InvalidSettingError
+from rightreasons.sample_noise import sample_noise
+from rightreasons.setting import checked_choice, checked_factor
+
+__all__ = ["Ball", "BallNorm"]
+
+BallNorm = Literal["linf", "l2"]
+NORMS: tuple[BallNorm, ...] = ("linf", "l2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ball:
+    r"""All :math:`x'` with :math:`\lVert x' - x \rVert_p \le \epsilon` that are valid inputs.
+
+    Args:
+        epsilon: The radius, in input units.
+        norm: ``"linf"``, each feature on its own, or ``"l2"``, all features of a sample together.
+        valid_range: Smallest and largest value of a feature; None is no limit. A feature that is
+            outside it already may stay where it is.
+
+    Example:
+        >>> ball = Ball(epsilon=0.5, norm="l2", valid_range=None)
+        >>> ball.projected(torch.tensor([[3.0, 4.0]]), torch.zeros(1, 2))
+        tensor([[0.3000, 0.4000]])
+    """
+
+    epsilon: float
+    norm: BallNorm = "linf"
+    valid_range: tuple[float, float] | None = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", checked_factor("epsilon", self.epsilon))
+        object.__setattr__(self, "norm", checked_choice("norm", self.norm, NORMS))
+        if self.valid_range is not None:
+            object.__setattr__(self, "valid_range", _checked_range(self.valid_range))
+
+    def projected(self, point: Tensor, x: Tensor) -> Tensor:
+        """The points of the balls around ``x`` that are nearest, ``(N, *S)``.
+
+        With ``"l2"`` the ball comes first and the range second, which does not leave the ball.
+        """
+        if self.norm == "linf":
+            inside = point.clamp(x - self.epsilon, x + self.epsilon)
+        else:
+            moves = point - x
+            inside = x + moves * (self.epsilon / _lengths(moves).clamp(min=self.epsilon))
+        if self.valid_range is None:
+            return inside
+        low, high = self.valid_range
+        return inside.clamp(x.clamp(max=low), x.clamp(min=high))
+
+    def direction(self, slope: Tensor) -> Tensor:
+        """Where ``slope`` rises fastest for a step of length 1 in this norm, ``(N, *S)``."""
+        if self.norm == "linf":
+            return slope.sign()
+        largest = slope.flatten(1).abs().amax(dim=1).view(_column(slope))
+        scaled = slope / torch.where(largest == 0, 1, largest)  # squares of tiny slopes vanish
+        length = _lengths(scaled)
+        return scaled / torch.where(length == 0, 1, length)
+
+    def drawn(self, x: Tensor, *, index: Tensor | None = None, seed: int = 0) -> Tensor:
+        """A point drawn uniformly from each ball, then brought into the valid range.
+
+        Args:
+            x: The samples, ``(N, *S)``.
+            index: ``(N,)``: the samples' numbers; then the draw depends on them and the seed
+                alone. None draws from the global random state.
+            seed: Of the draws by ``index``.
+        """
+        if self.norm == "linf":
+            noise = _noise(x, x.shape[1:], index, seed, "uniform")
+            return self.projected(x + self.epsilon * (2 * noise - 1), x)
+        # D coordinates of a point drawn from the sphere in D + 2 dimensions fill the ball evenly.
+        size = x[0].numel() if len(x) else 0
+        noise = _noise(x, (size + 2,), index, seed, "normal")
+        moves = (noise / _lengths(noise))[:, :size].reshape(x.shape)
+        return self.projected(x + self.epsilon * moves, x)
+
+
+def _noise(
+    x: Tensor,
+    shape: tuple[int, ...],
+    index: Tensor | None,
+    seed: int,
+    kind: Literal["uniform", "normal"],
+) -> Tensor:
+    if index is not None:
+        return sample_noise(index, shape, num_draws=1, seed=seed, kind=kind)[0].to(x)
+    draw = torch.rand if kind == "uniform" else torch.randn
+    return draw((len(x), *shape), dtype=x.dtype, device=x.device)
+
+
+def _lengths(values: Tensor) -> Tensor:
+    """Each sample's length, with axes that broadcast to it."""
+    lengths: Tensor = torch.linalg.vector_norm(values.flatten(1), dim=1)
+    return lengths.view(_column(values))
+
+
+def _column(values: Tensor) -> tuple[int, ...]:
+    return (-1, *(1,) * (values.ndim - 1))
+
+
+def _checked_range(valid_range: object) -> tuple[float, float]:
+    try:
+        low, high = (float(end) for end in valid_range)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        low = high = 0.0
+    if not low < high:
+        raise InvalidSettingError(
+            "Expected `valid_range` to be a smallest and a largest value, such as (0.0, 1.0), or "
+            f"None, but got {valid_range!r}."
+        )
+    return low, high

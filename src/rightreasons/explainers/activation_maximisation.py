@@ -1,0 +1,88 @@
+"""What would the model like to see? Pictures that make a class's logit large."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from rightreasons.errors import InvalidSettingError
+from rightreasons.explainers.subject import Subject
+from rightreasons.sample_noise import sample_noise
+from rightreasons.setting import checked_factor, checked_number
+from rightreasons.target import Target
+
+__all__ = ["activation_maximisation"]
+
+
+def activation_maximisation(
+    model: nn.Module,
+    classes: Sequence[int],
+    *,
+    shape: Sequence[int],
+    num_steps: int = 200,
+    step_size: float = 0.1,
+    valid_range: tuple[float, float] = (0.0, 1.0),
+    target: Target | str = Target.LOGIT,
+    seed: int = 0,
+) -> Tensor:
+    r"""Pictures of what a model takes for a class, by gradient ascent from noise.
+
+    .. math:: x \leftarrow \mathrm{clip}\Bigl(x + s \frac{\nabla t_c(x)}{\lVert \nabla t_c(x)
+        \rVert_2}\Bigr)
+
+    from a start that is uniform in the valid range. All pictures climb together; the start of each
+    depends on the seed and its place in ``classes``. The model is taken as at test time.
+
+    Differs from the paper: it gives neither steps nor their size. Here every step has the same
+    length, so that a model with large gradients does not climb faster than another.
+
+    Args:
+        model: Gives logits ``(N, K)``; on the CPU or elsewhere.
+        classes: One picture each; a class may come several times.
+        shape: Of a picture, ``(C, H, W)``: that on the data's card.
+        num_steps: How often it climbs.
+        step_size: The length of a step over all features, in input units.
+        valid_range: The smallest and largest value of a feature.
+        target: What grows; ``"loss"`` would make the picture *less* like the class.
+        seed: Of the starts.
+
+    Returns:
+        ``(len(classes), *shape)``.
+
+    Example:
+        >>> model = nn.Linear(2, 2)
+        >>> model.weight.data = torch.tensor([[1.0, -1.0], [-1.0, 1.0]])
+        >>> activation_maximisation(model, [0, 1], shape=(2,))
+        tensor([[1., 0.],
+                [0., 1.]])
+
+    References:
+        yang2024regulating, simonyan2014deep
+    """
+    checked_number("num_steps", num_steps, low=0)
+    checked_factor("step_size", step_size)
+    checked_number("seed", seed, low=0)
+    target, (low, high) = Target(target), valid_range
+    sides = [checked_number("shape", side) for side in shape]
+    if not len(classes) or not sides or not low < high:
+        raise InvalidSettingError(
+            "Expected `classes` and `shape` to hold something and `valid_range` to ascend, but got "
+            f"{list(classes)}, {tuple(shape)} and {valid_range}."
+        )
+    numbers = [checked_number("classes", number, low=0) for number in classes]
+    first = next((one for one in model.parameters() if one.is_floating_point()), torch.empty(0))
+    y = torch.tensor(numbers, device=first.device)
+    places = torch.arange(len(y))
+    start = sample_noise(places, sides, num_draws=1, seed=seed)[0]
+    pictures = (low + (high - low) * start).to(first)
+    trailing = (1,) * len(sides)
+    for _ in range(num_steps):
+        with torch.no_grad():
+            subject = Subject(model, pictures, y, create_graph=False)
+            gradient = subject.probe().gradient(target)
+        size = gradient.flatten(1).norm(dim=1).reshape(-1, *trailing)
+        step = step_size * gradient / torch.where(size == 0, 1, size)
+        pictures = (pictures + step).clamp(low, high)
+    return pictures

@@ -1,0 +1,110 @@
+"""Adversarial training: right also at the worst input near each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+
+from rightreasons.attacks import Ball, BallNorm, climb_slope
+from rightreasons.attacks.output_loss import cross_entropy
+from rightreasons.attacks.pgd import step_lengths
+from rightreasons.datasets.dataset import Dataset
+from rightreasons.double_backward import innermost
+from rightreasons.objectives.cross_entropy import CrossEntropy
+from rightreasons.objectives.objective import Term
+from rightreasons.probe import Probe
+from rightreasons.setting import checked_factor, checked_flag, checked_number
+from rightreasons.types import Batch
+
+__all__ = ["AdversarialTraining"]
+
+
+class AdversarialTraining(Term):
+    r"""The cross-entropy where an attack on the prediction ends.
+
+    .. math:: -c_y \log p(y \mid x'), \qquad
+        x' \approx \arg\max_{\lVert x' - x \rVert \le \epsilon} -\log p(y \mid x')
+
+    The attack climbs the loss of the model as at test time and is then held constant; one step
+    from the sample itself is FGSM, several from a drawn point are PGD. The pass at :math:`x'` is
+    the task's: BatchNorm takes the statistics of the attacked batch and dropout draws. The running
+    statistics stay those of the samples, which the model sees at test time. Unit: nats.
+
+    Differs from the papers: nothing known, but for the running statistics.
+
+    Args:
+        epsilon: The ball's radius in input units; see `Ball`.
+        norm: See `Ball`.
+        num_steps: Of the attack.
+        step_size: In input units; None is ``2.5 * epsilon / num_steps``.
+        random_start: Begin at a point drawn from the ball, or else at the sample.
+        valid_range: Smallest and largest value of a feature. None takes the data's, if `fit` or
+            ``prepare`` saw them, and is no limit otherwise.
+        class_weights: See `CrossEntropy`.
+
+    References:
+        goodfellow2015explaining, madry2018towards
+    """
+
+    is_task = True
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 0.1,
+        norm: BallNorm = "linf",
+        num_steps: int = 5,
+        step_size: float | None = None,
+        random_start: bool = True,
+        valid_range: tuple[float, float] | None = None,
+        class_weights: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__()
+        self.ball = Ball(epsilon=epsilon, norm=norm, valid_range=valid_range)
+        self.num_steps = checked_number("num_steps", num_steps)
+        self.step_size = None if step_size is None else checked_factor("step_size", step_size)
+        self.random_start = checked_flag("random_start", random_start)
+        self.valid_range = self.ball.valid_range
+        self.task = CrossEntropy(class_weights=class_weights)
+
+    def prepare(self, data: Dataset, *, num_passes: int) -> None:
+        """See `Term.prepare`."""
+        del num_passes
+        valid_range = self.valid_range or data.card.valid_range
+        self.ball = Ball(epsilon=self.ball.epsilon, norm=self.ball.norm, valid_range=valid_range)
+
+    def forward(self, probe: Probe) -> Tensor:
+        """See `Term.forward`."""
+        core = innermost(probe.model)
+        worst = self._worst(core, probe.features.detach(), probe.batch.y)
+        with _kept_statistics(core):
+            attacked = Probe(core, Batch.trusted(x=worst, y=probe.batch.y))
+        losses: Tensor = self.task(attacked)
+        return losses
+
+    def _worst(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        point = self.ball.drawn(x) if self.random_start else x
+        for stride in step_lengths(self.ball.epsilon, self.num_steps, step_size=self.step_size):
+            _, _, slope = climb_slope(model, point, y, cross_entropy)
+            point = self.ball.projected(point + stride * self.ball.direction(slope), x)
+        return point
+
+
+@contextmanager
+def _kept_statistics(model: nn.Module) -> Iterator[None]:
+    """Let a pass in train mode leave the running statistics of normalisation as they are."""
+    norms = [
+        module
+        for module in model.modules()
+        if module.training and isinstance(module, nn.modules.batchnorm._NormBase)
+    ]
+    buffers = [(norm, dict(norm._buffers)) for norm in norms]
+    for norm, kept in buffers:
+        norm._buffers.update({n: b.clone() for n, b in kept.items() if b is not None})
+    try:
+        yield
+    finally:
+        for norm, kept in buffers:
+            norm._buffers.update(kept)

@@ -1,0 +1,137 @@
+"""What terms on Grad-CAM maps have in common: the layers, their maps, and the sum over layers."""
+
+from __future__ import annotations
+
+import weakref
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rightreasons.double_backward import innermost
+from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.explainers.activation_gradient import activation_gradients
+from rightreasons.explainers.spatial_layers import resolution_layers
+from rightreasons.objectives.objective import Term
+from rightreasons.probe import Probe
+from rightreasons.setting import checked_factor
+from rightreasons.target import Target
+
+__all__ = ["CamTerm", "normalised_map"]
+
+SMALLEST_SHARE = 1e-6  # of a map that is positive, below which it counts as zero
+
+
+class CamTerm(Term):
+    r"""A weighted sum over layers of a number of each one's normalised Grad-CAM map.
+
+    .. math:: \sum_l w_l \, d(I'_l, m), \qquad
+        I'_l = \frac{I_l}{\lVert I_l \rVert_1}, \qquad
+        I_l = \mathrm{resize}\Bigl(\max\bigl(\sum_k \alpha^l_k A^l_k, 0\bigr)\Bigr), \qquad
+        \alpha^l_k = \frac{1}{H^l W^l} \sum_{ij} \frac{\partial t(x)}{\partial A^l_{kij}}
+
+    Maps are resized bilinearly to the mask and sum to 1 there. One backward pass serves all
+    layers. A layer whose map is zero everywhere adds nothing, and has no gradient. Samples that
+    nobody annotated add nothing.
+
+    Args:
+        layers: Names of layers that give maps ``(N, C, H, W)``, or one name. None looks for the
+            last block of each resolution (`resolution_layers`), once for a model.
+        layer_weights: One for each layer, from the first to the last; None lets the term choose.
+        target: What is differentiated, the label's logit as in the paper.
+    """
+
+    needs_gradient = True
+
+    def __init__(
+        self,
+        *,
+        layers: Sequence[str] | str | None = None,
+        layer_weights: Sequence[float] | None = None,
+        target: Target | str = Target.LOGIT,
+    ) -> None:
+        super().__init__()
+        self.layers = (layers,) if isinstance(layers, str) else tuple(layers or ())
+        if layers is not None and not self.layers:
+            raise InvalidSettingError("Expected `layers` to name at least one layer, but got none.")
+        self.layer_weights = None
+        if layer_weights is not None:
+            self.layer_weights = tuple(checked_factor("layer_weights", w) for w in layer_weights)
+        self.target = Target(target)
+        self._found: tuple[weakref.ref[nn.Module], tuple[str, ...]] | None = None
+
+    @abstractmethod
+    def distance(self, cam: Tensor, mask: Tensor) -> Tensor:
+        """Of normalised maps and masks, both ``(N, H, W)`` -> ``(N,)``."""
+
+    @abstractmethod
+    def own_weight(self, cells: int, pixels: int) -> float:
+        """The weight of a layer whose maps have so many cells, if none was given."""
+
+    def layers_in(self, model: nn.Module, x: Tensor) -> tuple[str, ...]:
+        """See `Term.layers_in`."""
+        if self.layers:
+            return self.layers
+        if self._found is None or self._found[0]() is not model:
+            self._found = weakref.ref(model), tuple(resolution_layers(model, x))
+        return self._found[1]
+
+    def forward(self, probe: Probe) -> Tensor:
+        """See `Term.forward`."""
+        if probe.features.ndim != 4:
+            raise InvalidBatchError(
+                f"Expected images (N, C, H, W) for {type(self).__name__}, but got shape "
+                f"{tuple(probe.features.shape)}."
+            )
+        size = probe.features.shape[2:]
+        mask = probe.mask.mean(dim=1).expand(-1, *size)  # a map has no channels
+        layers = self.layers_in(innermost(probe.model), probe.features)
+        weights = self.layer_weights
+        if weights is not None and len(weights) != len(layers):
+            raise InvalidSettingError(
+                f"Expected `layer_weights` to have one number for each of the layers "
+                f"{', '.join(layers)}, but got {len(weights)}."
+            )
+        total = probe.logits.new_zeros(len(mask))
+        for number, (activation, gradient) in enumerate(
+            activation_gradients(probe, layers, self.target)
+        ):
+            heat = torch.einsum("nc,nchw->nhw", gradient.mean(dim=(2, 3)), activation)
+            cam, alive = normalised_map(heat.to(total.dtype), size)
+            cells, pixels = heat[0].numel(), mask[0].numel()
+            weight = self.own_weight(cells, pixels) if weights is None else weights[number]
+            total = total + weight * torch.where(alive, self.distance(cam, mask), 0)
+        annotated = probe.batch.annotated
+        return total if annotated is None else torch.where(annotated, total, 0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_found": None}  # a reference to a model is not copied
+
+
+def normalised_map(heat: Tensor, size: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """The positive part of maps, resized, summing to 1.
+
+    Args:
+        heat: ``(N, h, w)``.
+        size: Height and width of the result.
+
+    Returns:
+        ``(N, H, W)``, and whether each map has a positive part to speak of; else it is zero.
+
+    Example:
+        >>> cam, alive = normalised_map(torch.tensor([[[-1.0, 3.0]], [[-1.0, -2.0]]]), (1, 2))
+        >>> cam[:, 0], alive
+        (tensor([[0., 1.],
+                [0., 0.]]), tensor([ True, False]))
+    """
+    positive = functional.relu(heat)
+    resized = functional.interpolate(positive[:, None], size=tuple(size), mode="bilinear")[:, 0]
+    floor = (SMALLEST_SHARE * heat.abs().sum(dim=(1, 2))).clamp_min(
+        torch.finfo(heat.dtype).tiny ** 0.5
+    )
+    alive = positive.sum(dim=(1, 2)) > floor
+    total = torch.where(alive, resized.sum(dim=(1, 2)), 1)
+    return torch.where(alive, 1, 0)[:, None, None] * resized / total[:, None, None], alive

@@ -1,0 +1,103 @@
+"""A smooth marginal density of the input: small gradients of the log-sum-exp of the logits."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rightreasons.double_backward import explained, refuse_dead_ends
+from rightreasons.errors import InvalidSettingError
+from rightreasons.norm import sample_norm
+from rightreasons.objectives.objective import Term
+from rightreasons.probe import Probe
+from rightreasons.setting import checked_choice
+from rightreasons.target import Target
+
+__all__ = ["Density", "DensityForm"]
+
+DensityForm = Literal["logsumexp", "plain", "stable", "efficient"]
+FORMS: tuple[DensityForm, ...] = ("logsumexp", "plain", "stable", "efficient")
+
+
+class Density(Term):
+    r"""The gradient of the input's log-density, as the classifier implies it.
+
+    .. math:: \lVert \nabla_x \log p_\theta(x) \rVert_p, \qquad
+        \log p_\theta(x) = \log \sum_i e^{f_i(x)} - \log Z_\theta
+
+    The constant :math:`Z_\theta` has no gradient in x. Needs no labels and no masks. Unit: logits
+    per input unit; a norm over features. Four forms compute the same number:
+
+    ============== =====================================================================
+    ``logsumexp``  :math:`\nabla_x \log \sum_i e^{f_i}` itself: exact, stable, one gradient
+    ``plain``      :math:`\sum_i \nabla_x e^{f_i} / \sum_i e^{f_i}`, equation 4 as written
+    ``stable``     :math:`\nabla_x f_i - \nabla_x \log(e^{f_i} / \sum_j e^{f_j})` with a class i
+                   drawn for each sample, equation 5: two gradients
+    ``efficient``  :math:`\nabla_x (f_i - \log(e^{f_i} / \sum_j e^{f_j}))`, equation 6: one
+    ============== =====================================================================
+
+    In single precision ``plain`` is no number once one of a sample's logits is above 88 or all are
+    well below -100; it is here for the record. The others stay finite, agree to rounding, and cost
+    the same whatever the number of classes.
+
+    Differs from the paper: ``logsumexp`` is ours, and the default. Equation 6 is not an
+    approximation, as the paper has it: a gradient is linear, and the difference in it is
+    :math:`\log \sum_j e^{f_j}`, whichever class is drawn. The second line of its equation 5 leaves
+    out an exponential.
+
+    Args:
+        form: See above.
+        p: Of the norm, at least 1; ``math.inf`` is the largest feature. 2 in the paper's tables.
+
+    References:
+        yang2024regulating
+    """
+
+    needs_gradient = True
+
+    def __init__(self, *, form: DensityForm = "logsumexp", p: float = 2.0) -> None:
+        super().__init__()
+        self.form = checked_choice("form", form, FORMS)
+        self.p = _checked_p(p)
+
+    def forward(self, probe: Probe) -> Tensor:
+        """See `Term.forward`."""
+        return sample_norm(self._gradient(probe), self.p)
+
+    def _gradient(self, probe: Probe) -> Tensor:
+        if self.form == "logsumexp":
+            return probe.gradient(Target.LOGSUMEXP)
+        logits = probe.logits
+        with torch.enable_grad():
+            if self.form == "plain":
+                powers = logits.exp()
+                total = powers.sum(dim=1).view(-1, *(1,) * (probe.features.ndim - 1))
+                return _slope(probe, powers) / total
+            drawn = torch.randint(logits.shape[1], (len(logits), 1), device=logits.device)
+            own = logits.gather(1, drawn)
+            log_softmax = functional.log_softmax(logits, dim=1).gather(1, drawn)
+            if self.form == "stable":
+                return _slope(probe, own) - _slope(probe, log_softmax)
+            return _slope(probe, own - log_softmax)
+
+
+def _slope(probe: Probe, values: Tensor) -> Tensor:
+    with explained():
+        (slope,) = torch.autograd.grad(
+            values.sum(), probe.features, create_graph=probe.create_graph, retain_graph=True
+        )
+    if probe.create_graph:
+        refuse_dead_ends(slope)
+    return slope
+
+
+def _checked_p(p: object) -> float:
+    if not isinstance(p, int | float) or isinstance(p, bool) or not p >= 1:
+        raise InvalidSettingError(
+            f"Expected `p` to be a number of at least 1, or math.inf, but got {p!r}."
+        )
+    return math.inf if p == math.inf else float(p)

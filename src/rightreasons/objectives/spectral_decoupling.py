@@ -1,0 +1,40 @@
+"""Small logits, so that one feature does not starve the others of gradient."""
+
+import math
+
+from torch import Tensor
+
+from rightreasons.errors import InvalidSettingError
+from rightreasons.objectives.objective import Term
+from rightreasons.probe import Probe
+
+__all__ = ["SpectralDecoupling"]
+
+
+class SpectralDecoupling(Term):
+    r"""Half the squared distance of the logits from a point.
+
+    .. math:: \frac12 \lVert f(x) - \gamma \rVert_2^2
+
+    Cross-entropy stops pulling once a sample is fitted by the strongest feature, which starves the
+    weaker ones; with this penalty in the place of weight decay it does not.
+
+    Differs from the paper: one :math:`\gamma` for all classes. Its :math:`\lambda` is the weight.
+
+    Args:
+        gamma: :math:`\gamma`; 0 but for unbalanced data.
+
+    References:
+        pezeshki2021gradient
+    """
+
+    def __init__(self, *, gamma: float = 0.0) -> None:
+        super().__init__()
+        number = isinstance(gamma, int | float) and not isinstance(gamma, bool)
+        if not number or not math.isfinite(gamma):
+            raise InvalidSettingError(f"Expected `gamma` to be a finite number, but got {gamma!r}.")
+        self.gamma = float(gamma)
+
+    def forward(self, probe: Probe) -> Tensor:
+        """See `Term.forward`."""
+        return (probe.logits - self.gamma).square().sum(dim=1) / 2

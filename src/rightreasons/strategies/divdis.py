@@ -1,0 +1,162 @@
+"""DivDis: two heads that must differ where nothing is labelled, then a choice of one."""
+
+from __future__ import annotations
+
+from typing import Literal, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rightreasons.datasets import Dataset, as_dataset
+from rightreasons.errors import InvalidSettingError
+from rightreasons.evaluation import evaluate
+from rightreasons.objectives import Objective, Term, with_task
+from rightreasons.probe import Probe, placed
+from rightreasons.setting import checked_choice, checked_factor
+from rightreasons.strategies.last_linear import last_linear
+from rightreasons.strategies.stages import Stages
+from rightreasons.strategies.strategy import Strategy
+from rightreasons.strategies.two_heads import TwoHeads
+
+__all__ = ["Disagreement", "DivDis", "mutual_information"]
+
+TINY = 1e-12
+
+
+def mutual_information(first: Tensor, second: Tensor) -> Tensor:
+    r"""How much one head's answer tells of the other's, over samples; nats.
+
+    .. math:: \sum_{ij} P_{ij} \log \frac{P_{ij}}{P_{i\cdot} P_{\cdot j}}, \qquad
+              P_{ij} = \frac1N \sum_n p_i(x_n) q_j(x_n)
+
+    Args:
+        first: Probabilities ``(N, K)``.
+        second: Likewise.
+
+    Example:
+        >>> sure = torch.eye(2)
+        >>> mutual_information(sure, sure).exp()
+        tensor(2.)
+    """
+    joint = first.T @ second / len(first)
+    apart = joint.sum(dim=1, keepdim=True) * joint.sum(dim=0, keepdim=True)
+    return (joint * ((joint + TINY).log() - (apart + TINY).log())).sum()
+
+
+class Disagreement(Term):
+    r"""The losses of `DivDis`, for a model with `TwoHeads`.
+
+    .. math:: \tfrac12 (\ell_1(x) + \ell_2(x)) + \lambda \, I(\hat y_1; \hat y_2) +
+              \beta \sum_h \mathrm{KL}(\bar p_h \,\Vert\, p(y))
+
+    The last two are over as many unlabelled samples as the batch has, drawn anew at each step;
+    :math:`p(y)` is how frequent each label is in training.
+
+    Args:
+        unlabelled: Only the inputs of its samples are read.
+        weight: :math:`\lambda`.
+        balance: :math:`\beta`.
+    """
+
+    is_task = True
+    layers = ("second",)
+    frequency: Tensor
+
+    def __init__(self, unlabelled: Dataset, *, weight: float, balance: float) -> None:
+        super().__init__()
+        self.unlabelled = unlabelled
+        self.weight = weight
+        self.balance = balance
+        self.register_buffer("frequency", torch.zeros(0))
+
+    def prepare(self, data: Dataset, *, num_passes: int) -> None:
+        """See `Term.prepare`."""
+        del num_passes
+        counts = torch.bincount(data.labels, minlength=len(data.card.classes))
+        self.frequency = counts / counts.sum()
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Disagreement:
+        copied = Disagreement(self.unlabelled, weight=self.weight, balance=self.balance)
+        copied.frequency = self.frequency.clone()
+        return copied
+
+    def forward(self, probe: Probe) -> Tensor:
+        """See `Term.forward`."""
+        y = probe.batch.y
+        heads = (probe.logits, probe.activations["second"])
+        task = sum(functional.cross_entropy(head, y, reduction="none") for head in heads) / 2
+        rows = torch.randint(len(self.unlabelled), (len(y),))
+        other = probe.at(placed(self.unlabelled.take(rows), probe.model).x)
+        first = functional.softmax(other.logits, dim=1)
+        second = functional.softmax(other.activations["second"], dim=1)
+        frequency = self.frequency.to(first)
+        divergence = sum(
+            (mean * ((mean + TINY).log() - (frequency + TINY).log())).sum()
+            for mean in (first.mean(dim=0), second.mean(dim=0))
+        )
+        return task + self.weight * mutual_information(first, second) + self.balance * divergence
+
+
+@final
+class DivDis(Strategy):
+    """DivDis: two heads, each right in training, that must differ on unlabelled data.
+
+    Where the shortcut and the real cause part, heads that differ cannot both follow the shortcut.
+    The unlabelled data must hold such samples: ``"test"`` takes the inputs, never the labels, of
+    the test set, as the paper does (results are then of *these* inputs: transductive);
+    ``"validation"`` those of the validation part, of use only if the shortcut is broken there.
+    Then the head is kept that is better on validation data: by the worst group if there are
+    groups, else by accuracy. Both are in ``stage-1-heads``.
+
+    Differs from the paper: unlabelled samples pass through the model as at test time (its
+    normalisation statistics are those of training); validation data take the place of its
+    few labels asked of an annotator.
+
+    Args:
+        unlabelled: ``"test"`` or ``"validation"``.
+        weight: Of the mutual information between the heads; 10 in most of the paper.
+        balance: Of the divergence of their mean answers from the labels' frequencies.
+
+    References:
+        lee2023diversify
+    """
+
+    def __init__(
+        self,
+        *,
+        unlabelled: Literal["test", "validation"] = "test",
+        weight: float = 10.0,
+        balance: float = 10.0,
+    ) -> None:
+        self.unlabelled = checked_choice("unlabelled", unlabelled, ("test", "validation"))
+        self.weight = checked_factor("weight", weight)
+        self.balance = checked_factor("balance", balance)
+
+    def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
+        """See `Strategy.run`."""
+        data, val = stages.data, stages.data.val
+        if val is None:
+            raise InvalidSettingError(
+                "Expected validation data for DivDis, by which a head is chosen, but got none. "
+                "Hold some out."
+            )
+        unlabelled = as_dataset(data.test if self.unlabelled == "test" else val)
+        layer = last_linear(model, placed(val.take(torch.tensor([0])), model).x)
+        heads = TwoHeads(model, layer, seed=stages.seed)
+        heads.training = model.training  # its layers stay in the mode they are in
+        term = Disagreement(unlabelled, weight=self.weight, balance=self.balance)
+        stages.fit("heads", heads, with_task(objective, term), data.train)
+        first = _quality(model, val)
+        kept = {name: value.clone() for name, value in model.state_dict().items()}
+        heads.use_second()
+        if _quality(model, val) <= first:
+            model.load_state_dict(kept)
+
+
+def _quality(model: nn.Module, val: Dataset) -> float:
+    grouped = val.groups is not None and bool((val.groups >= 0).any())
+    metric, key = (
+        ("group_accuracy", "group_accuracy/worst") if grouped else ("accuracy", "accuracy")
+    )
+    return evaluate(model, val, [metric])[key]

@@ -1,0 +1,75 @@
+"""The last linear layer of a model, which makes logits of features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from rightreasons.datasets import Dataset
+from rightreasons.errors import InvalidSettingError
+from rightreasons.mode import as_at_test_time
+from rightreasons.probe import placed
+
+__all__ = ["features_of", "last_linear", "read_inputs"]
+
+BATCH_SIZE = 500
+
+
+def last_linear(model: nn.Module, x: Tensor) -> nn.Linear:
+    """The linear layer whose output is the logits.
+
+    Args:
+        model: Gives logits.
+        x: Inputs it can take; one sample is passed through.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+        >>> last_linear(model, torch.zeros(1, 3))
+        Linear(in_features=4, out_features=2, bias=True)
+    """
+    given: list[tuple[nn.Linear, Tensor]] = []
+
+    def note(module: nn.Module, inputs: object, output: Tensor) -> None:
+        del inputs
+        if isinstance(module, nn.Linear):
+            given.append((module, output))
+
+    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    hooks = [module.register_forward_hook(note) for module in linear]
+    try:
+        with torch.no_grad(), as_at_test_time(model):
+            logits = model(x[:1])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    found = [module for module, output in given if output is logits]
+    if not found:
+        raise InvalidSettingError(
+            "Expected a model whose logits are the output of an nn.Linear, its last layer, but "
+            f"{type(model).__name__} has none. Use a model that ends with one."
+        )
+    return found[-1]
+
+
+@contextmanager
+def read_inputs(layer: nn.Module) -> Iterator[list[Tensor]]:
+    """Collect what a layer is given while the context lasts."""
+    inputs: list[Tensor] = []
+    hook = layer.register_forward_pre_hook(lambda module, given: inputs.append(given[0]))
+    try:
+        yield inputs
+    finally:
+        hook.remove()
+
+
+def features_of(model: nn.Module, layer: nn.Module, data: Dataset) -> Tensor:
+    """What ``layer`` is given for each sample, ``(N, F)``, as at test time."""
+    features = []
+    for batch in data.batches(torch.split(torch.arange(len(data)), BATCH_SIZE)):
+        with torch.no_grad(), as_at_test_time(model), read_inputs(layer) as inputs:
+            model(placed(batch, model).x)
+        features.append(inputs[-1].cpu())
+    return torch.cat(features)

@@ -1,0 +1,130 @@
+"""Learning from failure: a model that is to fail tells another what to learn."""
+
+from __future__ import annotations
+
+import copy
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rightreasons.datasets import Dataset
+from rightreasons.errors import InvalidBatchError
+from rightreasons.objectives import Objective, Term, with_task
+from rightreasons.probe import Probe
+from rightreasons.setting import checked_factor, checked_share
+from rightreasons.strategies.stages import Stages
+from rightreasons.strategies.strategy import Strategy
+
+__all__ = ["LFF", "RelativeDifficulty"]
+
+
+class RelativeDifficulty(Term):
+    r"""The losses of both models of learning from failure, for a `Pair`.
+
+    .. math:: \frac{1 - p_B(y \mid x)^q}{q} + W(x) \, \ell_D(x), \qquad
+              W(x) = \frac{\bar\ell_B(x)}{\bar\ell_B(x) + \bar\ell_D(x)}
+
+    The first summand, generalised cross-entropy, makes the biased model B surer of what is easy;
+    W, which has no gradient, is large where B fails and the other one, D, does not. Both losses in
+    it are averages over the epochs, sample by sample.
+
+    Args:
+        q: Of generalised cross-entropy, above 0; 0.7 in the paper.
+        decay: How much of the average so far stays when a sample is seen again; 0.7 in the paper.
+    """
+
+    is_task = True
+    layers = ("biased",)
+    averages: Tensor
+
+    def __init__(self, *, q: float = 0.7, decay: float = 0.7) -> None:
+        super().__init__()
+        self.q = checked_factor("q", q)
+        self.decay = checked_share("decay", decay)
+        self.register_buffer("averages", torch.zeros(0, 2))
+
+    def prepare(self, data: Dataset, *, num_passes: int) -> None:
+        """See `Term.prepare`."""
+        del num_passes
+        self.averages = torch.full((len(data), 2), torch.nan)
+
+    def forward(self, probe: Probe) -> Tensor:
+        """See `Term.forward`."""
+        y = probe.batch.y
+        biased = probe.activations["biased"]
+        losses = functional.cross_entropy(probe.logits, y, reduction="none")
+        both = torch.stack([functional.cross_entropy(biased, y, reduction="none"), losses], dim=1)
+        average = self._averaged(probe, both.detach())
+        difficulty = average[:, 0] / average.sum(dim=1).clamp(min=1e-8)
+        probability = functional.softmax(biased, dim=1).gather(1, y[:, None]).squeeze(1)
+        easy = (1 - probability.clamp(min=1e-8) ** self.q) / self.q
+        return easy + difficulty * losses
+
+    def _averaged(self, probe: Probe, both: Tensor) -> Tensor:
+        index = probe.batch.index
+        if index is None or not len(self.averages):
+            if self.training and index is None:
+                raise InvalidBatchError(
+                    "Expected a batch with `index`, by which losses are averaged over epochs, but "
+                    "got none. Take batches from a data set, as `fit` does."
+                )
+            return both
+        before = self.averages[index].to(both)
+        average = torch.where(before.isnan(), both, torch.lerp(both, before, self.decay))
+        if self.training and torch.is_grad_enabled():
+            self.averages[index] = average.to(self.averages)
+        return average
+
+
+class Pair(nn.Module):
+    """Two models that see the same samples; the logits are the second one's.
+
+    Args:
+        biased: The one that is to fail.
+        debiased: The one that is to be used.
+    """
+
+    def __init__(self, biased: nn.Module, debiased: nn.Module) -> None:
+        super().__init__()
+        self.biased = biased
+        self.debiased = debiased
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits of the second; those of the first are recorded by who asks for them."""
+        self.biased(x)
+        logits: Tensor = self.debiased(x)
+        return logits
+
+
+@final
+class LFF(Strategy):
+    """LfF: what a model that takes the easy way fails at counts more for another.
+
+    Two models are trained in parallel, in one fit of a `Pair`: one optimizer serves both, which
+    for optimizers that treat each weight by itself is the same as two. The recipe's task is
+    replaced by `RelativeDifficulty`, its penalties stay and are the second model's (weight decay
+    is of both). The second is what the run keeps; the pair is in ``stage-1-pair``.
+
+    Differs from the paper: both start from the same weights. Losses are not divided by their
+    largest in each class, which its public code does and its text does not.
+
+    Args:
+        q: See `RelativeDifficulty`; likewise ``decay``.
+        decay: Of the averages.
+
+    References:
+        nam2020learning
+    """
+
+    def __init__(self, *, q: float = 0.7, decay: float = 0.7) -> None:
+        self.q = checked_factor("q", q)
+        self.decay = checked_share("decay", decay)
+
+    def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
+        """See `Strategy.run`."""
+        pair = Pair(copy.deepcopy(model), model)
+        pair.training = model.training  # its layers stay in the mode they are in
+        term = RelativeDifficulty(q=self.q, decay=self.decay)
+        stages.fit("pair", pair, with_task(objective, term), stages.data.train)

@@ -1,0 +1,123 @@
+"""RandMask: cover a window anywhere, MaskTune's baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rightreasons.datasets import MaskBits, masked_input
+from rightreasons.datasets.mask_bits import packed
+from rightreasons.datasets.masked_input import FILLS, Fill
+from rightreasons.datasets.random_stream import random_stream
+from rightreasons.errors import InvalidSettingError
+from rightreasons.objectives import Objective
+from rightreasons.setting import checked_choice, checked_factor, checked_number
+from rightreasons.strategies.masktune import refuse_other_than_images
+from rightreasons.strategies.stages import Stages
+from rightreasons.strategies.strategy import Strategy
+from rightreasons.strategies.tuning import tuned
+
+__all__ = ["RandomMask", "window_masks"]
+
+CHUNK = 4096
+SMALLEST = 2
+
+
+def window_masks(
+    num_images: int,
+    *,
+    size: tuple[int, int],
+    sides: tuple[int, int],
+    stream: np.random.Generator,
+) -> Tensor:
+    """A square window at a random place in each image.
+
+    Args:
+        num_images: How many.
+        size: Height and width of the images.
+        sides: Smallest and largest side of the windows, each as likely.
+        stream: Where the numbers come from.
+
+    Returns:
+        ``(N, 1, H, W)`` booleans, True in the window.
+
+    Example:
+        >>> stream = np.random.default_rng(0)
+        >>> window_masks(3, size=(4, 5), sides=(2, 2), stream=stream).sum(dim=(1, 2, 3))
+        tensor([4, 4, 4])
+    """
+    side = stream.integers(sides[0], sides[1] + 1, size=num_images)
+    inside = []
+    for length in size:
+        start = np.floor(stream.random(num_images) * (length - side + 1))[:, None]
+        line = np.arange(length)[None]
+        inside.append((line >= start) & (line < start + side[:, None]))
+    rows, columns = (torch.from_numpy(one) for one in inside)
+    return (rows[:, :, None] & columns[:, None, :])[:, None]
+
+
+@final
+class RandomMask(Strategy):
+    """RandMask: train, cover a random window of each image, train on for an epoch.
+
+    As `MaskTune`, but the window is anywhere: what it shows beside MaskTune is that covering
+    alone does not help.
+
+    Args:
+        window: Side of the window in pixels; None draws one for each image, from 2 to half the
+            image's smaller side, as in the paper's appendix.
+        fill: As for `MaskTune`, and likewise ``tune_epochs`` and ``tune_lr``.
+        tune_epochs: Of fine-tuning.
+        tune_lr: Its rate, if not the last one.
+
+    References:
+        asgari2022masktune
+    """
+
+    def __init__(
+        self,
+        *,
+        window: int | None = None,
+        fill: Fill = "zero",
+        tune_epochs: int = 1,
+        tune_lr: float | None = None,
+    ) -> None:
+        self.window = None if window is None else checked_number("window", window)
+        self.fill = checked_choice("fill", fill, FILLS)
+        self.tune_epochs = checked_number("tune_epochs", tune_epochs)
+        self.tune_lr = None if tune_lr is None else checked_factor("tune_lr", tune_lr)
+
+    def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
+        """See `Strategy.run`."""
+        train = stages.data.train
+        refuse_other_than_images(train, "RandomMask")
+        height, width = train.card.shape[1:]
+        sides = self._sides(min(height, width))
+        first = stages.fit("train", model, objective, train)
+
+        def chunks() -> Iterator[NDArray[np.uint8]]:
+            stream = random_stream(stages.seed, "random_mask")
+            for start in range(0, len(train), CHUNK):
+                count = min(CHUNK, len(train) - start)
+                yield packed(window_masks(count, size=(height, width), sides=sides, stream=stream))
+
+        bits = MaskBits(stages.kept("masks", len(train), chunks), size=(height, width))
+        if first.last:
+            model.load_state_dict(first.last)
+        covered = masked_input(train, bits, fill=self.fill)
+        settings: dict[str, Any] = {"epochs": self.tune_epochs, "lr": self.tune_lr}
+        tuned(stages, model, objective, covered, first, **settings)
+
+    def _sides(self, side: int) -> tuple[int, int]:
+        if self.window is None:
+            return SMALLEST, max(side // 2, SMALLEST)
+        if self.window > side:
+            raise InvalidSettingError(
+                f"Expected `window` to fit into images of side {side}, but got {self.window}."
+            )
+        return self.window, self.window

@@ -1,0 +1,180 @@
+"""The fits of a strategy, one after the other, and what is worked out between them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from rightreasons.checkpoint import save_weights, writable_folder, write_atomically
+from rightreasons.datasets import Dataset, Splits
+from rightreasons.errors import CheckpointMismatchError, OutputError
+from rightreasons.objectives import Objective
+from rightreasons.process import launched_fabric
+from rightreasons.train import Fit, fit
+
+__all__ = ["Stages", "is_begun", "leftovers"]
+
+SEEDS_APART = 1_000_003
+MACHINE = {"accelerator": "auto", "devices": 1, "precision": "32-true"}
+
+
+class Stages:
+    """Runs `fit` as often as a strategy asks, so that a killed run goes on where it was.
+
+    A strategy is read top to bottom again when it is resumed: fits that are over give what they
+    gave, the one that was killed goes on from its checkpoint, and what was worked out between
+    two fits is read back from its file. Each fit has a seed of its own, the first the run's.
+
+    ::
+
+        stage-1-NAME/        a fit: checkpoint.pt, log.jsonl, model.safetensors
+        stage-2-NAME.npy     what was worked out for the second
+        stage-2-NAME/        the second fit
+        log.jsonl, model.safetensors    of the whole, once it is over
+
+    Args:
+        data: All parts; fits are validated on ``data.val``.
+        out: The folder of the run; None keeps everything in memory.
+        resume: Go on with the run in the folder, if there is one.
+        settings: Of `fit`, for every stage that does not say otherwise.
+    """
+
+    def __init__(
+        self, data: Splits, *, out: str | Path | None, resume: bool, settings: dict[str, Any]
+    ) -> None:
+        self.data = data
+        self.resume = resume
+        machine = {name: settings.pop(name, value) for name, value in MACHINE.items()}
+        self.fabric = settings.pop("fabric", None) or launched_fabric(**machine)
+        self.settings = {"precision": machine["precision"], **settings}
+        self.folder = None if out is None else writable_folder(out)
+        self.fits: list[tuple[str | None, Fit]] = []
+        self._modes: list[tuple[nn.Module, bool]] = []
+
+    @property
+    def seed(self) -> int:
+        """Of the next fit, and of what is drawn for it."""
+        return int(self.settings.get("seed", 0)) + SEEDS_APART * len(self.fits)
+
+    def fit(
+        self,
+        name: str | None,
+        model: nn.Module,
+        objective: Objective,
+        data: Dataset,
+        **changes: Any,
+    ) -> Fit:
+        """Train ``model`` in place, as `fit` does.
+
+        Args:
+            name: Of the stage; None if it is the only one, whose folder is the run's own.
+            model: Layers that were in test mode when the strategy met them stay in it.
+            objective: What to minimise.
+            data: To learn from.
+            changes: Settings of `fit` that differ from the run's.
+        """
+        self._begin(name)
+        self._in_train_mode(model)
+        settings = {"validation": self.data.val, **self.settings, "seed": self.seed, **changes}
+        folder = self.folder
+        if folder is not None and name is not None:
+            folder = folder / f"stage-{len(self.fits) + 1}-{name}"
+        fitted = fit(
+            model,
+            objective,
+            data,
+            out=folder,
+            resume=self.resume,
+            fabric=self.fabric,
+            **settings,
+        )
+        self.fits.append((name, fitted))
+        return fitted
+
+    def kept(
+        self, name: str, num_rows: int, chunks: Callable[[], Iterable[NDArray[Any]]]
+    ) -> NDArray[Any]:
+        """Work something out for the next fit, once: its rows, chunk after chunk.
+
+        With a folder they go to a file, whole or not at all, and are mapped from there: memory
+        holds one chunk. In several processes each works it out, and the first writes.
+
+        Args:
+            name: What it is; with the number of the next fit the name of the file.
+            num_rows: How many rows all chunks have together.
+            chunks: Gives arrays of the same kind in the order of their rows.
+        """
+        if self.folder is None or not self.fabric.is_global_zero:
+            return np.concatenate(list(chunks()))
+        path = self.folder / f"stage-{len(self.fits) + 1}-{name}.npy"
+        if not (self.resume and path.exists()):
+            write_atomically(path, lambda file: _write_rows(file, num_rows, chunks()))
+        rows: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        if len(rows) != num_rows:
+            raise CheckpointMismatchError(
+                f"Expected {path} to have {num_rows} rows, one for each sample, but it has "
+                f"{len(rows)}: it is of other data. Use the same data, or another folder."
+            )
+        return rows
+
+    def finished(self, model: nn.Module) -> Fit:
+        """What all fits came to; writes the log and the weights of the whole."""
+        if [name for name, _ in self.fits] == [None]:
+            return self.fits[0][1]
+        history = [{"stage": name, **row} for name, one in self.fits for row in one.history]
+        model.eval()
+        if self.folder is not None and self.fabric.is_global_zero:
+            text = "".join(json.dumps(row) + "\n" for row in history)
+            write_atomically(self.folder / "log.jsonl", lambda file: file.write(text.encode()))
+            save_weights(self.folder / "model.safetensors", model)
+        seconds = sum(one.seconds for _, one in self.fits)
+        return replace(self.fits[-1][1], history=history, seconds=seconds, last={})
+
+    def _begin(self, name: str | None) -> None:
+        if self.fits or self.folder is None or self.resume or name is None:
+            return
+        if is_begun(self.folder):
+            raise OutputError(
+                f"Expected a folder without a run, but {self.folder} holds one. Go on with it by "
+                "resume=True (--resume), or choose another folder."
+            )
+
+    def _in_train_mode(self, model: nn.Module) -> None:
+        """Put layers into the mode the strategy met them in; a fit leaves all in test mode."""
+        met = {id(module) for module, _ in self._modes}
+        for module in model.modules():
+            if id(module) not in met:
+                self._modes.append((module, module.training))
+        own = {id(module) for module in model.modules()}
+        for module, training in self._modes:
+            if id(module) in own:
+                module.training = training
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether a folder holds a run, finished or not."""
+    return (folder / "checkpoint.pt").exists() or any(folder.glob("stage-*/checkpoint.pt"))
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """What only an unfinished run in this folder needs."""
+    staged = [*folder.glob("stage-*/checkpoint.pt"), *folder.glob("stage-*.npy")]
+    return [folder / "checkpoint.pt", *sorted(staged)]
+
+
+def _write_rows(file: Any, num_rows: int, chunks: Iterable[NDArray[Any]]) -> None:
+    begun = False
+    for chunk in chunks:
+        if not begun:
+            header = np.lib.format.header_data_from_array_1_0(chunk)
+            header |= {"shape": (num_rows, *chunk.shape[1:]), "fortran_order": False}
+            np.lib.format.write_array_header_1_0(file, header)
+            begun = True
+        file.write(np.ascontiguousarray(chunk).tobytes())

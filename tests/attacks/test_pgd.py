@@ -1,0 +1,92 @@
+import math
+
+import pytest
+import torch
+from tests.reference import attacks as slow
+from torch import nn
+
+from rightreasons.attacks import PGD, Ball
+from rightreasons.attacks.pgd import step_lengths
+from rightreasons.errors import InvalidSettingError
+
+
+class Recording(nn.Module):
+    """A net that remembers where it was asked."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net, self.seen = net, []
+
+    def forward(self, x):
+        self.seen.append(x.detach().clone())
+        return self.net(x)
+
+
+def sure_net():
+    """Its label is 0 wherever one looks, so that nobody is ever fooled."""
+    net = nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 4)).double()
+    with torch.no_grad():
+        net[2].bias[0] += 5
+    return net
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+@pytest.mark.parametrize("schedule", ["constant", "halving"])
+def test_goes_the_way_of_its_slow_twin(norm, schedule):
+    net = Recording(sure_net())
+    x, y = torch.rand(3, 5, dtype=torch.float64), torch.zeros(3).long()
+    settings = {"num_steps": 6, "schedule": schedule, "random_start": False}
+    found = PGD(epsilon=0.3, norm=norm, **settings)(net, x, y)
+    lengths = step_lengths(0.3, 6, schedule=schedule)
+    margins = torch.stack([logits_margin(net.net, points) for points in net.seen])
+    torch.testing.assert_close(found.margin, margins.amin(dim=0))
+    for n in range(3):
+        path = slow.pgd_path(net.net, x[n], 0, x[n], epsilon=0.3, norm=norm, lengths=lengths)
+        ours = [points[n] for points in net.seen[1:]]  # the first looks at the samples
+        torch.testing.assert_close(torch.stack(ours), torch.stack(path))
+
+
+def logits_margin(net, points):
+    logits = net(points).detach()
+    return logits[:, 0] - logits[:, 1:].amax(dim=1)
+
+
+def test_starts_are_drawn_for_each_restart():
+    net = Recording(sure_net())
+    x, y = torch.rand(2, 5, dtype=torch.float64), torch.zeros(2).long()
+    PGD(epsilon=0.1, num_steps=1, num_restarts=3, seed=4)(net, x, y)
+    starts = net.seen[1::2]
+    assert len(starts) == 3
+    for run, start in enumerate(starts):
+        expected = Ball(epsilon=0.1).drawn(x, index=torch.arange(2), seed=4 + run)
+        torch.testing.assert_close(start, expected)
+
+
+def test_those_who_are_fooled_drop_out():
+    class Steep(nn.Module):
+        def forward(self, x):
+            return torch.stack([x[:, 0] - 0.5, 0.5 - x[:, 0]], dim=1)
+
+    net = Recording(Steep())
+    x, y = torch.tensor([[0.55], [0.75], [0.95], [0.1]]), torch.zeros(4).long()
+    found = PGD(epsilon=0.3, step_size=0.1, num_steps=4, random_start=False)(net, x, y)
+    assert [len(points) for points in net.seen] == [4, 3, 3, 2, 2, 1]
+    assert found.fooled.tolist() == [True, True, False, True]
+
+
+def test_lengths_of_steps():
+    assert step_lengths(0.3, 20) == pytest.approx([0.0375] * 20)
+    assert step_lengths(0.3, 20, step_size=0.01) == [0.01] * 20
+    cosine = step_lengths(0.3, 10, schedule="cosine")
+    assert sum(cosine) == pytest.approx(0.75) and cosine == sorted(cosine, reverse=True)
+    assert cosine[5] == pytest.approx(cosine[0] * (1 + math.cos(math.pi / 2)) / 2)
+    halving = step_lengths(0.3, 8, step_size=8.0, schedule="halving")
+    assert halving == [8, 8, 4, 4, 2, 2, 1, 1]
+    assert sum(step_lengths(0.3, 3, schedule="halving")) == pytest.approx(0.75)
+
+
+def test_settings_are_checked():
+    with pytest.raises(InvalidSettingError, match="Expected `schedule` to be 'constant' or"):
+        PGD(epsilon=0.1, schedule="linear")
+    with pytest.raises(InvalidSettingError, match="Expected `num_restarts` .* from 1 to 1"):
+        PGD(epsilon=0.1, random_start=False, num_restarts=2)

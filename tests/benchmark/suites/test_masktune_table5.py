@@ -1,0 +1,30 @@
+import pytest
+
+from rightreasons.benchmark import Figure
+from rightreasons.benchmark.plan import lines, plan
+from rightreasons.benchmark.suites.masktune_table5 import masktune_table5
+
+
+@pytest.fixture
+def suite():
+    return masktune_table5()
+
+
+def test_the_papers_figures(suite):
+    find = suite.figures.find
+    assert find("two squares", "ERM", "biased") == Figure(0.1859, 0.0075)
+    assert find("two squares", "2 iterations, accumulative", "original") == Figure(0.9861, 0.0061)
+    assert find("two squares", "3 iterations", "original") == Figure(0.5876, 0.0076)
+
+
+def test_iterations(suite):
+    found = {line.method.name: line.cell(0, 0).config for line in lines(suite, "small")}
+    assert found["1 iteration"].strategy_settings == {}
+    assert found["2 iterations, accumulative"].strategy_settings == {"iterations": 2}
+    assert found["3 iterations"].strategy_settings == {"iterations": 3, "accumulate": False}
+    assert all(config.data_settings == {"squares": 2} for config in found.values())
+
+
+def test_its_size(suite):
+    planned = plan(suite, "small", lambda config: None)
+    assert len(planned.cells) + planned.num_unknown == 6 * 3

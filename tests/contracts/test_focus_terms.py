@@ -1,0 +1,144 @@
+"""What every term on heat maps and attention promises; they need nets with feature maps."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+import rightreasons as rr
+from rightreasons.models import attention_branch, resnet18
+from rightreasons.objectives import ABN, AttentionCrossEntropy, CrossEntropy, ReFF, ReFFL1, ReFFL2
+
+
+def cnn():
+    return nn.Sequential(
+        *(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.Softplus(), nn.AvgPool2d(2)),
+        *(nn.Conv2d(4, 5, 3, padding=1), nn.BatchNorm2d(5), nn.Softplus()),
+        *(nn.Flatten(), nn.Linear(80, 6), nn.Tanh(), nn.Linear(6, 3)),
+    ).double()
+
+
+def resnet():
+    return resnet18(classes=3, channels=2, size=8, width=1 / 32, activation="softplus").double()
+
+
+def attending():
+    return attention_branch(
+        classes=3, channels=2, size=8, width=1 / 16, activation="softplus"
+    ).double()
+
+
+# name: (how to make it, nets it is tried on, whether an empty mask says nothing)
+CASES = {
+    "reff": (ReFF, (cnn, resnet), True),
+    "reff margin": (lambda: ReFF(target="margin"), (cnn,), True),
+    "reff l1": (ReFFL1, (cnn,), False),
+    "reff l2": (ReFFL2, (cnn, resnet), False),
+    "abn": (ABN, (attending,), False),
+    "attention_cross_entropy": (AttentionCrossEntropy, (attending,), False),
+}
+PAIRS = [(name, net) for name, (_, nets, _) in CASES.items() for net in nets]
+
+
+@pytest.fixture(params=PAIRS, ids=lambda pair: f"{pair[0]}, {pair[1].__name__}")
+def pair(request):
+    """A term and a net in train mode whose statistics are not those it began with."""
+    name, make_net = request.param
+    net = make_net()
+    net(torch.rand(20, 2, 8, 8, dtype=torch.float64))
+    return CASES[name][0](), net
+
+
+@pytest.fixture
+def batch():
+    x = torch.rand(3, 2, 8, 8, dtype=torch.float64)
+    mask = (torch.rand(3, 1, 8, 8, dtype=torch.float64) < 0.6).double()
+    return rr.Batch(x=x, y=torch.tensor([0, 1, 2]), mask=mask)
+
+
+def value(term, net, batch):
+    return term.as_objective().with_settings(frozen_statistics=True)(net, batch).total
+
+
+def test_parameter_gradients_equal_finite_differences(pair, batch):
+    term, net = pair
+    net.eval()
+    value(term, net, batch).backward()
+    reached = 0
+    for parameter in net.parameters():
+        direction = torch.randn_like(parameter)
+        slope = 0.0 if parameter.grad is None else float((parameter.grad * direction).sum())
+        ends = []
+        with torch.no_grad():
+            for step in (1e-6, -1e-6):
+                parameter += step * direction
+                ends.append(value(term, net, batch).item())
+                parameter -= step * direction
+        expected = (ends[0] - ends[1]) / 2e-6
+        assert slope == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        reached += abs(expected) > 1e-6
+    assert reached > 4
+
+
+def test_a_sample_does_not_depend_on_its_batch(pair, batch):
+    term, net = pair
+    net.eval()
+    layers = term.layers_in(net, batch.x)
+    together = term(rr.Probe(net, batch, needs_gradient=True, layers=layers))
+    assert together.shape == (3,)
+    for n in range(3):
+        alone = term(rr.Probe(net, batch[n : n + 1], needs_gradient=True, layers=layers))
+        torch.testing.assert_close(alone[0], together[n], rtol=1e-10, atol=1e-12)
+
+
+def test_the_model_is_left_as_a_plain_pass_leaves_it(pair, batch):
+    term, net = pair
+    plain = copy.deepcopy(net)
+    plain(batch.x)
+    term.as_objective()(net, batch)
+    assert all(module.training and not module._forward_hooks for module in net.modules())
+    assert all(parameter.grad is None for parameter in net.parameters())
+    for ours, theirs in zip(net.buffers(), plain.buffers(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_copies_and_values_without_gradients_are_the_same(pair, batch):
+    term, net = pair
+    net.eval()
+    first = value(term, net, batch)
+    with torch.no_grad():
+        assert value(term, net, batch).item() == pytest.approx(first.item(), rel=1e-12)
+    for twin in (copy.deepcopy(term), pickle.loads(pickle.dumps(term))):
+        assert torch.equal(value(twin, net, batch), first)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case[2]])
+def test_an_all_zero_mask_is_exactly_erm(name, batch):
+    net = cnn().eval()
+    blank = batch.replace(mask=torch.zeros_like(batch.mask))
+    erm = rr.recipes.erm()(net, blank).total
+    focused = (CrossEntropy() + 10.0 * CASES[name][0]())(net, blank).total
+    assert torch.equal(erm, focused)
+    slopes = [torch.autograd.grad(total, list(net.parameters())) for total in (erm, focused)]
+    assert all(torch.equal(a, b) for a, b in zip(*slopes, strict=True))
+
+
+@pytest.mark.parametrize("name", ["reff", "reff l1", "reff l2", "abn"])
+def test_samples_that_nobody_annotated_add_nothing(name, batch):
+    make, nets, _ = CASES[name]
+    net, term = nets[0]().eval(), make()
+    some = batch.replace(annotated=torch.tensor([True, False, False]))
+    layers = term.layers_in(net, batch.x)
+    losses = term(rr.Probe(net, some, needs_gradient=True, layers=layers))
+    assert losses[0] > 0
+    assert losses[1:].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("name", ["reff", "reff l1", "reff l2", "abn"])
+def test_a_mask_is_required_and_the_error_says_so(name, batch):
+    make, nets, _ = CASES[name]
+    bare = rr.Batch(x=batch.x, y=batch.y)
+    with pytest.raises(rr.errors.InvalidBatchError, match="Expected a batch with a `mask`"):
+        make().as_objective()(nets[0](), bare)

@@ -1,0 +1,47 @@
+import pytest
+import torch
+from tests.datasets.miniature import celeba_files
+
+from rightreasons.datasets import Augmented, celeba_hair
+from rightreasons.datasets.image_stream import ImageStream
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
+
+
+@pytest.mark.parametrize(
+    ("folder", "text"), [("celebA_v1.0", False), ("data", False), ("celeba", True), (".", True)]
+)
+def test_official_splits_and_groups(tmp_path, folder, text):
+    celeba_files(tmp_path, folder=folder, text=text)
+    data = celeba_hair(tmp_path, size=8)
+    assert [len(part) for part in (data.train, data.val, data.test)] == [12, 4, 8]
+    assert data.card.classes == ("dark", "blond")
+    assert data.card.groups[3] == "blond, male"
+    numbers = [number for number in range(24) if number % 6 < 3]
+    assert data.train.groups.tolist() == [2 * (n % 2) + n // 2 % 2 for n in numbers]
+    assert torch.equal(data.train.groups // 2, data.train.labels)
+    assert not data.train.has_masks and data.card.shape == (3, 8, 8)
+
+
+def test_images_may_stay_on_disk_and_be_augmented(tmp_path):
+    celeba_files(tmp_path)
+    data = celeba_hair(tmp_path, size=8, in_memory=False, workers=0)
+    assert isinstance(data.train, ImageStream)
+    assert isinstance(celeba_hair(tmp_path, size=8, crop=1).train, Augmented)
+
+
+def test_mistakes_are_named(tmp_path):
+    words = "Expected CelebA in .*, but found no list_attr_celeba and list_eval_partition"
+    with pytest.raises(DatasetNotFoundError, match=words):
+        celeba_hair(tmp_path)
+    celeba_files(tmp_path)
+    with pytest.raises(InvalidSettingError, match="Expected `crop`"):
+        celeba_hair(tmp_path, crop=-1)
+    folder = tmp_path / "celebA_v1.0"
+    (folder / "img_align_celeba" / "000004.png").unlink()
+    words = "as list_attr_celeba.csv and list_eval_partition.csv say.*\n  row 4, img_align_celeba/0"
+    with pytest.raises(DatasetCorruptError, match=words):
+        celeba_hair(tmp_path, size=8)
+    (folder / "list_eval_partition.csv").write_text("image_id,partition\n000001.png,0\n")
+    words = "row 2, 000002.png: has the partition nowhere(.|\n)*no face is in the part 'test'"
+    with pytest.raises(DatasetCorruptError, match=words):
+        celeba_hair(tmp_path, size=8)
