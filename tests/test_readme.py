@@ -49,6 +49,25 @@ def test_its_results_are_those_the_rows_give():
         assert shown in row, line["variant"]
 
 
+def test_its_guided_methods_are_those_the_rows_give():
+    results = ROOT / "benchmarks" / "results"
+    proved = json.loads((results / "certificates.json").read_text())["faint"]
+    recipes = {"IBP-Ex": "ibp_ex", "Cert-R4": "cert_r4"}
+    for line in benchmark.show_suite("r4-table1", results / "r4").to_dict()["lines"]:
+        rows = [row for row in README.splitlines() if row.startswith(f"| {line['method']} ")]
+        if line["variant"] == "derm" or line["method"] in ("ERM", "R3", "IBP-Ex + R3", "oracle"):
+            continue
+        ours = line["measures"]["worst group"]["ours"]
+        column = rows[0].split("|")[2 if line["variant"] == "mnist-faint" else 3]
+        assert column.strip() == f"{100 * ours['mean']:.1f} ± {100 * ours['deviation']:.1f}"
+        if line["method"] in recipes:
+            share = proved[recipes[line["method"]]]["verified"]
+            assert rows[0].split("|")[5].strip() == f"{100 * share:.1f}"
+    erm = proved["erm"]
+    assert f"ERM: {100 * erm['verified']:.1f}, with" in README
+    assert f"for {100 * erm['refuted']:.1f} %" in README
+
+
 def test_its_step_times_are_those_that_were_measured():
     measured = json.loads((ROOT / "benchmarks" / "results" / "step_time.json").read_text())
     nets = [values for name, values in measured.items() if name != "machine"]
@@ -56,3 +75,7 @@ def test_its_step_times_are_those_that_were_measured():
     by_hand = [f"{values['r3 relative to r3 by hand']:.2f}" for values in nets]
     assert all(step in README for step in steps)
     assert f"{by_hand[0]} and {by_hand[1]} of a double backward" in README
+    mlp, prose = nets[0], " ".join(README.split())
+    assert f"`ibp_ex` takes {mlp['ibp_ex']:.1f} times, `cert_r4` {mlp['cert_r4']:.1f}" in prose
+    assert f"samples {mlp['rand_r4, 10 samples']:.1f}, `adv_r4`" in prose
+    assert f"steps {mlp['adv_r4, 10 steps']:.1f};" in prose

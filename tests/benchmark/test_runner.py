@@ -189,12 +189,13 @@ def test_the_command_line_runs_a_part(make_suite, tmp_path, monkeypatch):
 
 def test_a_number_that_is_not_finite_is_kept_as_null(make_suite, run, monkeypatch, tmp_path):
     suite = make_suite(methods=(Method(name="ERM"),), budgets={"small": Budget(seeds=(0,))})
-    evaluate = rightreasons.run.evaluate
+    evaluate = rightreasons.run.evaluate_parts
 
     def overflowing(*arguments, **settings):
-        return {**evaluate(*arguments, **settings), "swap_accuracy": float("inf")}
+        parts = evaluate(*arguments, **settings)
+        return {name: {**part, "swap_accuracy": float("inf")} for name, part in parts.items()}
 
-    monkeypatch.setattr(rightreasons.run, "evaluate", overflowing)
+    monkeypatch.setattr(rightreasons.run, "evaluate_parts", overflowing)
     (row,) = run(suite)
     assert row.results["metrics"]["test"]["swap_accuracy"] is None
     assert read_rows(tmp_path / "out") == [row]

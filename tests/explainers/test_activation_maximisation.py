@@ -1,6 +1,6 @@
 import pytest
 import torch
-from tests.reference import density as slow
+from tests.reference import leakage as slow
 from torch import nn
 
 from rightreasons.errors import InvalidBatchError, InvalidSettingError

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from tests.reference import density as slow
+from tests.reference import leakage as slow
 from torch import nn
 
 import rightreasons as rr

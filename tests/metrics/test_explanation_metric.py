@@ -12,7 +12,7 @@ NAMES = [name for name in METRICS if issubclass(METRICS[name], ExplanationMetric
 
 
 def test_all_of_them_are_here():
-    assert NAMES == ["adv_insertion", "deletion", "insertion", "rps"]
+    assert NAMES == ["adv_insertion", "deletion", "insertion", "pixel_perturbation", "rps"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from tests.reference import density as slow
+from tests.reference import leakage as slow
 from tests.reference.metrics import saliency_map
 from torch import nn
 

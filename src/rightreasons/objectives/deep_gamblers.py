@@ -33,7 +33,7 @@ class DeepGamblers(SideTerm):
     Args:
         reward: o, above 1; chosen on validation data in the paper.
         warm_up: Share of training with the cross-entropy of the K classes alone, without which a
-            small reward lets nothing be learned; a third in the public code.
+            small reward lets nothing be learned.
 
     Example:
         >>> from torch import nn

@@ -19,6 +19,7 @@ METHODS: Mapping[str, Overrides] = {
     "DivDis": {"strategy": "divdis"},
     "DFR": {"strategy": "dfr"},
     "MaskTune": {"strategy": "masktune"},
+    "oracle": {"data_settings": {"oracle": True}},
 }
 
 PROTOCOL = (
@@ -48,6 +49,7 @@ def masktune_table1() -> Suite:
                     "data": "biased_mnist",
                     "data_settings": {"test": "biased", "subset": 15000},
                 },
+                methods=[name for name in METHODS if name != "oracle"],
             ),
             Variant(
                 name="decoy digits",
