@@ -61,12 +61,43 @@ def _pooled(x: Tensor, *settings: Any, **more: Any) -> Tensor:
     _, places = functional.max_pool2d_with_indices(
         x.detach(), *settings, **{**more, "return_indices": True}
     )
-    return x.flatten(2).gather(2, places.flatten(2)).view(places.shape)
+    size = x.shape[2] * x.shape[3]
+    small = torch.int16 if size <= torch.iinfo(torch.int16).max else torch.int32
+    winners: Tensor = _Gathered.apply(x.flatten(2), places.flatten(2).to(small))  # type: ignore[no-untyped-call]
+    return winners.view(places.shape)
 
 
 def _softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     y: Tensor = _Softplus.apply(x, beta, threshold)  # type: ignore[no-untyped-call]
     return y
+
+
+class _Gathered(torch.autograd.Function):
+    """The values at some places; these are kept in few bits, in 64 they outweigh the values."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, places: Tensor) -> Tensor:
+        ctx.save_for_backward(places)
+        ctx.size = values.shape[2]
+        return values.gather(2, places.long())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return _Scattered.apply(gradients[0], *ctx.saved_tensors, ctx.size), None  # type: ignore[no-untyped-call]
+
+
+class _Scattered(torch.autograd.Function):
+    """The transpose of `_Gathered`."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, places: Tensor, size: int) -> Tensor:
+        ctx.save_for_backward(places)
+        empty = values.new_zeros(*values.shape[:2], size)
+        return empty.scatter_add_(2, places.long(), values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return _Gathered.apply(gradients[0], *ctx.saved_tensors), None, None  # type: ignore[no-untyped-call]
 
 
 class _Relu(torch.autograd.Function):
