@@ -105,7 +105,7 @@ def measure(
     }
     if boxes:
         more = {
-            "smooth_r3, 5 samples": rr.recipes.smooth_r3(),
+            "smooth_r3, 5 samples": rr.recipes.smooth_r3(num_samples=5),
             "ibp_ex": rr.recipes.ibp_ex(),
             "rand_r4, 10 samples": rr.recipes.rand_r4(num_samples=10),
             "adv_r4, 10 steps": rr.recipes.adv_r4(num_steps=10),

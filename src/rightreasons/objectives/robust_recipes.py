@@ -35,7 +35,7 @@ def smooth_r3(
     *,
     weight: Weight = 30.0,
     epsilon: float = 0.1,
-    num_samples: int = 5,
+    num_samples: int = 3,
     noise: str = "uniform",
     target: Target | str = Target.LOSS,
     norm: Norm = "squared_l2",
@@ -54,7 +54,7 @@ def smooth_r3(
 
 def rand_r4(
     *,
-    weight: Weight = 30.0,
+    weight: Weight = 100.0,
     epsilon: float | None = 0.5,
     num_samples: int = 5,
     target: Target | str = Target.LOSS,
