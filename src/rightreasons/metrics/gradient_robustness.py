@@ -28,7 +28,8 @@ class GradientRobustness(NoiseMetric):
     ``gradient_robustness`` is the mean over the deviations, ``gradient_robustness/SIGMA`` the
     value at each of them, to four digits, and ``n`` the number of samples.
 
-    Differs from the paper: it does not say which logit :math:`f` is; here it is the label's.
+    Differs from the paper: it does not say which logit :math:`f` is; here it is the label's. Its
+    noise is Gaussian in the text, as here, and uniform in a caption.
 
     Args:
         deviations: See `NoiseMetric`.

@@ -70,7 +70,7 @@ def ood_auroc(
     0.5 is guessing; below it the score misleads. The model is taken as at test time.
 
     Differs from the paper: its table has the logit "of the label", which samples of another kind
-    do not have; here it is the largest.
+    do not have; here it is the largest. What it writes :math:`f(x)` is read as the log-sum-exp.
 
     Args:
         model: Gives logits ``(N, K)``.
