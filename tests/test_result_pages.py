@@ -1,6 +1,7 @@
 """The tables of the pages on results are those the committed rows give."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,15 @@ def test_tables_are_what_bench_show_prints(page):
 
 def test_there_are_pages():
     assert PAGES
+
+
+def test_the_attack_is_what_was_measured():
+    figures = json.loads((ROOT / "benchmarks" / "results" / "manipulation.json").read_text())
+    text = " ".join((ROOT / "docs" / "results" / "alignment.md").read_text().split())
+    ce, aligned = figures["CE only"], figures["l2 + cosine"]
+    before, after = (f"share of the map on the frame {moment}" for moment in ("before", "after"))
+    assert f"on {figures['samples']} test images" in text
+    assert f"Of CE's map {100 * ce[before]:.0f} % lie on" in text
+    assert f"and {100 * ce[after]:.0f} % after it" in text
+    assert f"cosine's {100 * aligned[before]:.0f} % and {100 * aligned[after]:.0f} %" in text
+    assert f"{ce['cosine of the maps']:.2f} and {aligned['cosine of the maps']:.2f}" in text
