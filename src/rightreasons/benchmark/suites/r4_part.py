@@ -126,8 +126,8 @@ PROTOCOL = (
     "Adam with a cosine schedule; the public code has a constant rate, another for each method.",
     "Settings are chosen on validation data: 5,000 of Decoy MNIST's training images, Decoy DERM's "
     "official part. The public code trains on these and has none.",
-    "Lighter candidates of IBP-Ex on Decoy MNIST were taken out after a look at test results; among "
-    "all that were tried, the rule above would have chosen another.",
+    "Lighter candidates of IBP-Ex on Decoy MNIST were taken out after a look at test results; "
+    "among all that were tried, the rule above would have chosen another.",
     "Decoy DERM has images of 28 × 28 in place of 64 × 64, in batches of 64 (paper: 256).",
     "ERM and the oracle have no penalty to tune, so their candidates are learning rates. The "
     "oracle is ERM where patches of random colour tell nothing.",
