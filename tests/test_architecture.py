@@ -37,13 +37,15 @@ LADDER = [
         "training_log",
         "watch",
     },
+    {"annotators"},
     {"strategies"},
     {"certification", "config", "examples"},
     {"run"},
     {"benchmark"},
     {"report"},
     {"abstention", "explanation"},
-    {"catalogue", "cli_certify", "cli_explain", "cli_selective", "cli_setting", "demo"},
+    {"cli_setting"},
+    {"catalogue", "cli_annotate", "cli_certify", "cli_explain", "cli_selective", "demo"},
     {"cli", "__init__"},
 ]
 STEPS = {unit: number for number, units in enumerate(LADDER) for unit in units}

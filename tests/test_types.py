@@ -53,6 +53,15 @@ def test_a_mask_of_zeros_is_a_mask():
     assert not batch.annotated.any()
 
 
+def test_masks_by_hand_and_predicted_ones_count():
+    mask = torch.zeros_like(MASK)
+    mask[2] = 1
+    annotated = torch.tensor([True, False, False, False])
+    batch = Batch(x=X, y=Y, mask=mask, annotated=annotated)
+    assert batch.guided.tolist() == [True, False, True, False]
+    assert Batch(x=X, y=Y).guided is None
+
+
 @pytest.mark.parametrize("kind", [torch.bool, torch.uint8, torch.long, torch.float16])
 def test_masks_take_the_type_of_the_features(kind):
     batch = Batch(x=X.double(), y=Y, mask=MASK.to(kind))

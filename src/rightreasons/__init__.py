@@ -8,6 +8,7 @@
 ['group_accuracy/average']
 """
 
+from rightreasons import annotators as annotators
 from rightreasons import attacks as attacks
 from rightreasons import bounds as bounds
 from rightreasons import datasets as datasets
@@ -42,6 +43,7 @@ __all__ = [
     "Probe",
     "Target",
     "Term",
+    "annotators",
     "attacks",
     "bounds",
     "certify",

@@ -15,6 +15,7 @@ from rich.table import Table
 from rightreasons import benchmark
 from rightreasons.abstention import selective_run
 from rightreasons.catalogue import catalogue
+from rightreasons.cli_annotate import annotate
 from rightreasons.cli_certify import certify
 from rightreasons.cli_explain import explain
 from rightreasons.cli_selective import selective_table
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 bench = typer.Typer(no_args_is_help=True, help="The papers' tables, run again.")
 app.add_typer(bench, name="bench")
+app.command()(annotate)
 app.command()(certify)
 app.command()(explain)
 

@@ -38,8 +38,8 @@ class Batch:
         mask: ``(N, *M)`` in [0, 1], where ``M`` broadcasts to ``S``: 1 where the model must not
             look. An image mask ``(N, 1, H, W)`` serves all channels.
         annotated: ``(N,)`` booleans: did anyone look at this sample? Tells a mask of zeros
-            ("nothing to avoid") from a missing one. True everywhere if there are masks and
-            nothing is said.
+            ("nothing to avoid") from a missing one, and a mask drawn by hand from a predicted
+            one. True everywhere if there are masks and nothing is said.
         group: ``(N,)`` integers from 0; -1 is unknown.
         index: ``(N,)`` integers: the place of each sample in its data set.
 
@@ -141,6 +141,16 @@ class Batch:
 
     def __len__(self) -> int:
         return int(self.x.shape[0])
+
+    @property
+    def guided(self) -> Tensor | None:
+        """Whose mask counts, ``(N,)``: annotated by hand, or predicted, that is not all zero.
+
+        None if there are no masks.
+        """
+        if self.mask is None or self.annotated is None:
+            return None
+        return self.annotated | (self.mask != 0).flatten(1).any(dim=1)
 
     def repeat(self, times: int) -> Batch:
         """Stack ``times`` copies along the batch dimension, copy after copy."""

@@ -87,6 +87,17 @@ def test_gives_finite_numbers_in_the_shape_of_x(name, net):
     assert not attribution.requires_grad
 
 
+@pytest.mark.parametrize("name", TABLE)
+def test_without_classes_explains_the_predicted_ones(name):
+    model, (x, _) = make_net("cnn", "relu"), samples("cnn")
+    predicted = model.eval()(x).argmax(dim=1)
+    explained = []
+    for y in (predicted, None):
+        torch.manual_seed(0)  # for those that draw
+        explained.append(TABLE[name]()(model, x, y))
+    assert torch.equal(*explained)
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize(("name", "net"), SMOOTH_PAIRS)
 def test_its_gradient_reaches_every_weight_and_is_right(name, net, activation):

@@ -126,14 +126,18 @@ def test_an_all_zero_mask_is_exactly_erm(name, batch):
 
 
 @pytest.mark.parametrize("name", ["reff", "reff l1", "reff l2", "abn"])
-def test_samples_that_nobody_annotated_add_nothing(name, batch):
+def test_samples_without_a_mask_add_nothing_and_predicted_masks_count(name, batch):
     make, nets, _ = CASES[name]
     net, term = nets[0]().eval(), make()
-    some = batch.replace(annotated=torch.tensor([True, False, False]))
     layers = term.layers_in(net, batch.x)
+    mask, annotated = batch.mask.clone(), torch.tensor([False, True, False])
+    mask[2] = 0  # the first is a machine's, the third is missing
+    some = batch.replace(mask=mask, annotated=annotated)
     losses = term(rr.Probe(net, some, needs_gradient=True, layers=layers))
+    by_hand = term(rr.Probe(net, batch, needs_gradient=True, layers=layers))
     assert losses[0] > 0
-    assert losses[1:].tolist() == [0, 0]
+    assert torch.allclose(losses[:2], by_hand[:2])
+    assert losses[2] == 0
 
 
 @pytest.mark.parametrize("name", ["reff", "reff l1", "reff l2", "abn"])

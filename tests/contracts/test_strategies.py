@@ -22,6 +22,12 @@ QUICK = {
     "masktune": {"iterations": 2},
     "once": {},
     "random_mask": {},
+    "reff": {
+        "num_annotations": 4,
+        "annotator_width": 2,
+        "annotator_depth": 1,
+        "annotator_updates": 7,
+    },
 }
 SAVES = 5
 

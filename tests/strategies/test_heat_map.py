@@ -17,6 +17,15 @@ def test_maps_are_of_the_predicted_class(tiny_splits, make_net, monkeypatch):
     torch.testing.assert_close(torch.cat([heat for _, heat in found]), expected)
 
 
+def test_a_batch_takes_one_pass(tiny_splits, make_net, monkeypatch):
+    monkeypatch.setattr(heat_map, "BATCH_SIZE", 20)
+    net, sizes = make_net(), []
+    net[-1].register_forward_hook(lambda _module, _given, logits: sizes.append(len(logits)))
+    maker = settled_explainer("xgrad_cam", {}, "2")
+    assert len(list(heat_maps(net, tiny_splits.train, maker))) == 4
+    assert sizes == [20, 20, 20, 4]
+
+
 def test_the_layer_may_be_named(tiny_splits, make_net):
     net, x = make_net(), tiny_splits.train.batch.x
     assert settled_explainer("xgrad_cam", {}, None)(net, x).layers == ("2",)

@@ -21,7 +21,7 @@ class ABN(AttentionTerm):
     .. math:: \frac{1}{HW} \lVert M(x) - (1 - m) \rVert_2^2
 
     where the map of an `AttentionBranch` is resized bilinearly to the mask. Unit: none, from 0
-    to 1. Samples that nobody annotated add nothing.
+    to 1. Samples without a mask (`Batch.guided`) add nothing.
 
     Differs from the paper: Mitsuhara et al. have the mean of squares in words and a sum in the
     formula; here it is the mean, which does not depend on the size of images.
@@ -39,5 +39,5 @@ class ABN(AttentionTerm):
         mask = probe.mask.mean(dim=1).expand(-1, *size)
         resized = functional.interpolate(attention, size=size, mode="bilinear")[:, 0]
         distance = (resized - (1 - mask)).square().mean(dim=(1, 2))
-        annotated = probe.batch.annotated
-        return distance if annotated is None else torch.where(annotated, distance, 0)
+        guided = probe.batch.guided
+        return distance if guided is None else torch.where(guided, distance, 0)

@@ -34,8 +34,8 @@ class CamTerm(Term):
         \alpha^l_k = \frac{1}{H^l W^l} \sum_{ij} \frac{\partial t(x)}{\partial A^l_{kij}}
 
     Maps are resized bilinearly to the mask and sum to 1 there. One backward pass serves all
-    layers. A layer whose map is zero everywhere adds nothing, and has no gradient. Samples that
-    nobody annotated add nothing.
+    layers. A layer whose map is zero everywhere adds nothing, and has no gradient. Samples
+    without a mask (`Batch.guided`) add nothing.
 
     Args:
         layers: Names of layers that give maps ``(N, C, H, W)``, or one name. None looks for the
@@ -104,8 +104,8 @@ class CamTerm(Term):
             cells, pixels = heat[0].numel(), mask[0].numel()
             weight = self.own_weight(cells, pixels) if weights is None else weights[number]
             total = total + weight * torch.where(alive, self.distance(cam, mask), 0)
-        annotated = probe.batch.annotated
-        return total if annotated is None else torch.where(annotated, total, 0)
+        guided = probe.batch.guided
+        return total if guided is None else torch.where(guided, total, 0)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_found": None}  # a reference to a model is not copied

@@ -8,6 +8,7 @@ from rightreasons.strategies.lff import LFF as LFF
 from rightreasons.strategies.masktune import MaskTune as MaskTune
 from rightreasons.strategies.once import Once as Once
 from rightreasons.strategies.random_mask import RandomMask as RandomMask
+from rightreasons.strategies.reff import ReFF as ReFF
 from rightreasons.strategies.stages import Stages as Stages
 from rightreasons.strategies.strategy import Strategy as Strategy
 
@@ -20,6 +21,7 @@ __all__ = [
     "MaskTune",
     "Once",
     "RandomMask",
+    "ReFF",
     "Stages",
     "Strategy",
 ]

@@ -8,6 +8,7 @@ from rightreasons.strategies.lff import LFF
 from rightreasons.strategies.masktune import MaskTune
 from rightreasons.strategies.once import Once
 from rightreasons.strategies.random_mask import RandomMask
+from rightreasons.strategies.reff import ReFF
 from rightreasons.strategies.strategy import Strategy
 
 __all__ = ["STRATEGIES"]
@@ -22,5 +23,6 @@ STRATEGIES: Registry[Strategy] = Registry(
         "masktune": MaskTune,
         "once": Once,
         "random_mask": RandomMask,
+        "reff": ReFF,
     },
 )

@@ -1,0 +1,93 @@
+"""Which images to annotate next: those the annotator is unsure of, no two alike."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rightreasons.annotators.annotator import PseudoAnnotator
+from rightreasons.annotators.by_hand import CHUNK, annotated_by_hand
+from rightreasons.datasets import Dataset
+from rightreasons.datasets.progress import progress
+from rightreasons.errors import InvalidSettingError
+from rightreasons.setting import checked_number
+
+__all__ = ["Suggestion", "next_to_annotate", "spread_order"]
+
+
+class Suggestion(NamedTuple):
+    """An image to annotate: its place in the data, and how unsure its mask is, in bits."""
+
+    place: int
+    uncertainty: float
+
+
+def spread_order(uncertainty: Tensor, features: Tensor, *, num: int) -> list[int]:
+    r"""The most uncertain first, then again and again the best of what is left.
+
+    .. math:: \arg\max_n \; u_n \min_{s \in \text{chosen}} \lVert f_n - f_s \rVert_2
+
+    so that an image like one that was chosen comes late, however uncertain. The first so many
+    are the same whatever ``num`` is.
+
+    Args:
+        uncertainty: ``(N,)``.
+        features: ``(N, F)``.
+        num: How many; all if there are fewer.
+
+    Example:
+        >>> features = torch.tensor([[0.0], [0.0], [1.0]])
+        >>> spread_order(torch.tensor([0.9, 0.8, 0.1]), features, num=2)
+        [0, 2]
+    """
+    chosen = list[int]()
+    score, nearest = uncertainty.double().clone(), torch.full((len(uncertainty),), torch.inf)
+    left = torch.ones(len(uncertainty), dtype=torch.bool)
+    while len(chosen) < min(num, len(uncertainty)):
+        best = int(torch.where(left, score, -1.0).argmax())
+        chosen.append(best)
+        left[best] = False
+        distance = (features - features[best]).norm(dim=1)
+        nearest = torch.minimum(nearest, distance)
+        score = uncertainty.double() * nearest
+    return chosen
+
+
+def next_to_annotate(
+    data: Dataset, annotator: PseudoAnnotator, *, num: int = 20
+) -> list[Suggestion]:
+    """Suggest which images to annotate next, in this order, see `spread_order`.
+
+    Images are compared by the features of the annotator's generator. Those annotated by hand are
+    left out.
+
+    Args:
+        data: Images with masks of some.
+        annotator: Fitted.
+        num: How many at most.
+
+    Example:
+        >>> from rightreasons.datasets import decoy_digits, mask_fraction
+        >>> few = mask_fraction(decoy_digits(), fraction=0.02).train
+        >>> annotator = PseudoAnnotator(width=4, depth=1, num_updates=3)
+        >>> len(next_to_annotate(few, annotator.fit(few, progress=False), num=5))
+        5
+    """
+    checked_number("num", num)
+    places = (~annotated_by_hand(data)).nonzero().flatten()
+    if not len(places):
+        raise InvalidSettingError(
+            f"Expected images that nobody annotated, but all {len(data)} of {data.card.name!r} "
+            "are annotated: there is nothing left to do."
+        )
+    parts, features = [], []
+    with progress("looking for uncertain images", total=len(places)) as advance:
+        for batch in data.batches(torch.split(places, CHUNK)):
+            parts.append(annotator.uncertainty(batch.x))
+            features.append(annotator.features(batch.x))
+            advance(len(batch))
+    uncertainty = torch.cat(parts)
+    order = spread_order(uncertainty, torch.cat(features), num=num)
+    return [Suggestion(int(places[one]), float(uncertainty[one])) for one in order]

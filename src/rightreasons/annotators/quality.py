@@ -1,0 +1,124 @@
+"""How good predicted masks are, on annotations nobody learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+import torch
+from torch import Tensor
+
+from rightreasons.annotators.by_hand import CHUNK, annotated_by_hand, one_channel
+from rightreasons.annotators.segmentation import dice
+from rightreasons.datasets import Dataset
+from rightreasons.errors import InvalidSettingError
+from rightreasons.setting import checked_number
+from rightreasons.types import Batch
+
+__all__ = ["MaskQuality", "iou", "mask_quality"]
+
+THRESHOLD = 0.5
+
+
+def iou(soft: Tensor, mask: Tensor) -> Tensor:
+    r"""What two masks share of what either covers, of each sample: 0 to 1.
+
+    .. math:: \frac{\sum_i \min(p_i, m_i)}{\sum_i \max(p_i, m_i)}
+
+    Args:
+        soft: ``(N, ...)`` in [0, 1].
+        mask: Of the same shape.
+
+    Returns:
+        ``(N,)``; 1 where both are empty.
+
+    Example:
+        >>> iou(torch.tensor([[1.0, 0.5]]), torch.tensor([[1.0, 0.0]]))
+        tensor([0.6667])
+    """
+    both = torch.minimum(soft, mask).flatten(1).sum(dim=1)
+    either = torch.maximum(soft, mask).flatten(1).sum(dim=1)
+    return torch.where(either > 0, both / either.clamp_min(torch.finfo(either.dtype).tiny), 1.0)
+
+
+@final
+class MaskQuality:
+    r"""Measures predicted masks against annotations, batch after batch.
+
+    ::
+
+        iou                 of the masks cut at 0.5, the mean over samples
+        relevant_iou        likewise of what is outside the masks, the paper's annotation
+        soft_iou            of the masks as predicted
+        dice                of the masks cut at 0.5
+        calibration_error   expected, over pixels and bins of equal width
+        num_masks           how many there were
+
+    .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \lvert \bar p_b - \bar m_b \rvert
+
+    Args:
+        num_bins: Of [0, 1].
+
+    Example:
+        >>> quality = MaskQuality()
+        >>> quality.update(torch.full((1, 1, 2, 2), 0.9), torch.ones(1, 1, 2, 2))
+        >>> values = quality.values()
+        >>> values["iou"], round(values["soft_iou"], 6), round(values["calibration_error"], 6)
+        (1.0, 0.9, 0.1)
+    """
+
+    def __init__(self, *, num_bins: int = 15) -> None:
+        self.num_bins = checked_number("num_bins", num_bins)
+        self._rows: dict[str, list[Tensor]] = {}
+        self._gaps = torch.zeros(num_bins, dtype=torch.float64)
+        self._num_pixels = 0
+
+    def update(self, soft: Tensor, mask: Tensor) -> None:
+        """Add predicted masks and annotations, both ``(N, 1, H, W)``."""
+        soft, mask = soft.double().cpu(), mask.double().cpu()
+        cut, truth = (soft > THRESHOLD).double(), (mask > THRESHOLD).double()
+        measured = {
+            "iou": iou(cut, truth),
+            "relevant_iou": iou(1 - cut, 1 - truth),
+            "soft_iou": iou(soft, mask),
+            "dice": dice(cut, truth, smoothing=torch.finfo(cut.dtype).tiny),
+        }
+        for name, values in measured.items():
+            self._rows.setdefault(name, []).append(values)
+        bins = (soft * self.num_bins).long().clamp(max=self.num_bins - 1).flatten()
+        self._gaps.index_add_(0, bins, (soft - mask).flatten())
+        self._num_pixels += soft.numel()
+
+    def values(self) -> dict[str, float]:
+        """What was measured; an error if nothing was."""
+        if not self._num_pixels:
+            raise InvalidSettingError(
+                "Expected annotated samples to measure masks on, but got none. Hold some "
+                "annotations out."
+            )
+        values = {name: float(torch.cat(rows).mean()) for name, rows in self._rows.items()}
+        values["calibration_error"] = float(self._gaps.abs().sum()) / self._num_pixels
+        return {**values, "num_masks": sum(map(len, self._rows["iou"]))}
+
+
+def mask_quality(
+    data: Dataset,
+    predicted: Callable[[Batch], Tensor],
+    *,
+    places: Tensor | None = None,
+    num_bins: int = 15,
+) -> dict[str, float]:
+    """Compare predicted masks with the annotations of a data set, see `MaskQuality`.
+
+    Args:
+        data: Images with masks.
+        predicted: Gives soft masks of a batch: ``lambda batch: annotator.masks(batch.x)``.
+        places: Which samples; all that are annotated if None. Leave out those it learned from.
+        num_bins: See `MaskQuality`.
+    """
+    if places is None:
+        places = annotated_by_hand(data).nonzero().flatten()
+    quality = MaskQuality(num_bins=num_bins)
+    for batch in data.batches(torch.split(places, CHUNK)) if len(places) else ():
+        quality.update(predicted(batch), one_channel(batch))
+    return quality.values()

@@ -1,0 +1,140 @@
+"""ReFF's procedure: learn masks from a few, fill in the rest, train with all of them."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Any, Literal, final
+
+import torch
+from torch import Tensor, nn
+
+from rightreasons.annotators import (
+    PseudoAnnotator,
+    annotated_by_hand,
+    few_places,
+    mask_quality,
+    with_few,
+)
+from rightreasons.annotators.rest import predicted_rows, with_predicted
+from rightreasons.checkpoint import write_json
+from rightreasons.datasets import MaskBits
+from rightreasons.objectives import Objective
+from rightreasons.setting import checked_flag, checked_number
+from rightreasons.strategies.stages import Stages
+from rightreasons.strategies.strategy import Strategy
+
+__all__ = ["ReFF"]
+
+logger = logging.getLogger("rightreasons")
+
+
+@final
+class ReFF(Strategy):
+    """ReFF: learn masks from a few, predict the rest, then train with all of them.
+
+    Algorithm 1 of the paper, for any recipe that reads masks. The run's folder gets
+    ``annotator/``: the pseudo-annotator, and ``quality.json``: how many masks it learned from
+    and, where the data have annotations beyond these, how good its masks are there.
+    Validation and test data stay as they are.
+
+    Differs from the paper: masks are predicted once, not in every batch, and kept in steps of
+    1/255; see `PseudoAnnotator` for the annotator's own settings.
+
+    Args:
+        num_annotations: Masks to keep for each class, drawn by the seed; 1 to 50 in the paper.
+            None keeps all there are. Without a sample that lacks one, no masks are predicted.
+        weight_by_confidence: See `annotate_rest`.
+        annotator: Its objective, see `PseudoAnnotator`; likewise the other settings.
+        annotator_width: Its ``width``.
+        annotator_depth: Its ``depth``.
+        annotator_updates: Its ``num_updates``.
+        annotator_batch_size: Its ``batch_size``.
+        annotator_lr: Its ``lr``.
+        annotator_flip: Its ``flip``.
+        annotator_shift: Its ``shift``.
+        annotator_degrees: Its ``degrees``.
+
+    References:
+        adachi2022learning
+    """
+
+    def __init__(
+        self,
+        *,
+        num_annotations: int | None = None,
+        weight_by_confidence: bool = False,
+        annotator: Literal["segmentation", "pix2pix"] = "segmentation",
+        annotator_width: int = 8,
+        annotator_depth: int = 3,
+        annotator_updates: int = 600,
+        annotator_batch_size: int | None = None,
+        annotator_lr: float | None = None,
+        annotator_flip: bool = False,
+        annotator_shift: int = 2,
+        annotator_degrees: float = 10.0,
+    ) -> None:
+        self.num_annotations = (
+            None if num_annotations is None else checked_number("num_annotations", num_annotations)
+        )
+        self.weight_by_confidence = checked_flag("weight_by_confidence", weight_by_confidence)
+        self.annotator_settings: dict[str, Any] = {
+            "objective": annotator,
+            "width": annotator_width,
+            "depth": annotator_depth,
+            "num_updates": annotator_updates,
+            "batch_size": annotator_batch_size,
+            "lr": annotator_lr,
+            "flip": annotator_flip,
+            "shift": annotator_shift,
+            "degrees": annotator_degrees,
+        }
+        PseudoAnnotator(**self.annotator_settings)  # so that mistakes are told before data are read
+
+    def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
+        """See `Strategy.run`."""
+        train, seed = stages.data.train, stages.seed
+        by_hand = annotated_by_hand(train)
+        places = by_hand.nonzero().flatten()
+        if self.num_annotations is not None:
+            places = few_places(train.labels, by_hand, self.num_annotations, seed=seed)
+        if len(places) == len(train):
+            logger.info(
+                "All %d training samples are annotated: no masks are predicted.", len(train)
+            )
+            stages.fit("train", model, objective, train)
+            return
+        few = with_few(train, places)
+        annotator = PseudoAnnotator(**self.annotator_settings, seed=seed)
+        annotator.fit(few, train=partial(stages.fit, "annotator"))
+        rows = stages.kept("masks", len(train), lambda: predicted_rows(few, annotator))
+        height, width = train.card.shape[1:]
+        bits = MaskBits(rows, size=(height, width), soft=True)
+        by_hand[places] = False
+        self._tell(stages, annotator, bits, num_learned=len(places), held_out=by_hand)
+        filled = with_predicted(
+            few, bits, key=annotator.digest(), weight_by_confidence=self.weight_by_confidence
+        )
+        stages.fit("train", model, objective, filled)
+
+    def _tell(
+        self,
+        stages: Stages,
+        annotator: PseudoAnnotator,
+        bits: MaskBits,
+        *,
+        num_learned: int,
+        held_out: Tensor,
+    ) -> None:
+        if stages.folder is None or not stages.fabric.is_global_zero:
+            return
+        folder, train = stages.folder / "annotator", stages.data.train
+        annotator.save(folder)
+        quality = None
+        if bool(held_out.any()):
+            places = held_out.nonzero().flatten()
+            quality = mask_quality(
+                train, lambda batch: bits.at(torch.as_tensor(batch.index)), places=places
+            )
+        told = {"num_annotations": num_learned, "num_predicted": len(train) - num_learned}
+        write_json(folder / "quality.json", {**told, "held_out": quality})

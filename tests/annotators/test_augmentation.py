@@ -1,0 +1,59 @@
+import pytest
+import torch
+
+from rightreasons.annotators.augmentation import Turned, augmented, turned
+from rightreasons.datasets import Augmented
+from rightreasons.errors import InvalidSettingError
+
+
+def test_a_quarter_turn_is_exact():
+    image = torch.rand(2, 3, 6, 6)
+    for quarters in (1, 2, 3):
+        degrees = torch.full((2,), 90.0 * quarters)
+        for mode in ("bilinear", "nearest"):
+            expected = torch.rot90(image, quarters, dims=(2, 3))
+            torch.testing.assert_close(
+                turned(image, degrees, mode=mode), expected, atol=1e-4, rtol=0
+            )
+
+
+def test_images_that_are_not_square_keep_their_shape():
+    """A dot to the right of the centre goes up by as many pixels."""
+    image = torch.zeros(1, 1, 9, 15)
+    image[0, 0, 4, 10] = 1
+    moved = turned(image, torch.tensor([90.0]))
+    assert moved.argmax().item() == 1 * 15 + 7
+
+
+def test_masks_are_turned_with_their_images(make_squares):
+    data = make_squares(40, side=15)
+    seen = augmented(data, flip=True, shift=1, degrees=30, seed=1)
+    plain = seen.take(torch.arange(40))
+    assert torch.equal(plain.x, data.batch.x)
+    assert seen.digest() == data.digest()
+    batch = seen.at_epoch(0).take(torch.arange(40))
+    assert not torch.equal(batch.x, data.batch.x)
+    assert set(batch.mask.unique().tolist()) == {0.0, 1.0}
+    inside = (batch.x * batch.mask).sum() / batch.mask.sum()
+    assert inside > 0.8  # the squares are 1, the rest below a half
+
+
+def test_what_training_sees_depends_on_the_place_and_the_epoch(make_squares):
+    seen = Turned(make_squares(8), degrees=45, seed=2)
+    whole = seen.at_epoch(1).take(torch.arange(8))
+    assert torch.equal(seen.at_epoch(1).take(torch.tensor([5])).x, whole.x[5:6])
+    assert not torch.equal(seen.at_epoch(2).take(torch.arange(8)).x, whole.x)
+
+
+def test_nothing_is_wrapped_that_need_not_be(make_squares):
+    data = make_squares(4)
+    assert augmented(data) is data
+    assert isinstance(augmented(data, shift=1), Augmented)
+
+
+@pytest.mark.parametrize("degrees", [-1, 181, True, "some"])
+def test_bad_angles(make_squares, degrees):
+    with pytest.raises(
+        InvalidSettingError, match="Expected `degrees` to be a number from 0 to 180"
+    ):
+        Turned(make_squares(4), degrees=degrees)

@@ -1,0 +1,59 @@
+import pytest
+import torch
+from tests.reference import annotators as slow
+
+import rightreasons as rr
+from rightreasons.annotators import MaskNet, PatchDiscriminator, Pix2Pix, UNet
+from rightreasons.annotators.pix2pix import patch_loss
+from rightreasons.errors import InvalidSettingError
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    judge = PatchDiscriminator(channels=1, width=2)
+    return MaskNet(UNet(channels=1, width=4, depth=1), judge).double()
+
+
+@pytest.fixture
+def batch():
+    mask = (torch.rand(2, 1, 32, 32) > 0.7).double()
+    return rr.Batch(x=torch.rand(2, 1, 32, 32).double(), y=torch.zeros(2).long(), mask=mask)
+
+
+def twins(net, batch, l1_weight):
+    soft = torch.sigmoid(net.generator(batch.x))
+    judged = [net.discriminator(batch.x, one) for one in (soft, batch.mask)]
+    parts = [part.detach()[:, 0].tolist() for part in (soft, batch.mask, *judged)]
+    return [slow.pix2pix(*one, l1_weight) for one in zip(*parts, strict=True)]
+
+
+def test_the_loss_is_both_sides_of_the_slow_twin(net, batch):
+    losses = Pix2Pix(l1_weight=7.0)(rr.Probe(net, batch, layers=["generator"]))
+    assert losses.tolist() == pytest.approx([sum(sides) for sides in twins(net, batch, 7.0)])
+
+
+def test_each_side_moves_its_own_weights(net, batch):
+    """Gradients equal those of the two losses taken apart."""
+    total = Pix2Pix(l1_weight=7.0)(rr.Probe(net, batch, layers=["generator"])).mean()
+    ours = torch.autograd.grad(total, list(net.parameters()))
+    soft = torch.sigmoid(net.generator(batch.x))
+    judge = net.discriminator
+    makes = patch_loss(judge(batch.x, soft), by_hand=True).mean()
+    makes = makes + 7 * (soft - batch.mask).abs().mean()
+    real, made = judge(batch.x, batch.mask), judge(batch.x, soft.detach())
+    tells = (patch_loss(real, by_hand=True) + patch_loss(made, by_hand=False)).mean() / 2
+    theirs = [
+        *torch.autograd.grad(makes, list(net.generator.parameters())),
+        *torch.autograd.grad(tells, list(judge.parameters())),
+    ]
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_discriminator_is_needed(batch):
+    net = MaskNet(UNet(channels=1, width=4, depth=1)).double()
+    with pytest.raises(InvalidSettingError, match="Expected a MaskNet with a discriminator"):
+        Pix2Pix()(rr.Probe(net, batch, layers=["generator"]))
+    with pytest.raises(InvalidSettingError, match="Expected `l1_weight` to be a finite number"):
+        Pix2Pix(l1_weight=0)

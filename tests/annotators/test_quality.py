@@ -1,0 +1,62 @@
+import pytest
+import torch
+from tests.reference import annotators as slow
+
+from rightreasons.annotators import MaskQuality, mask_quality
+from rightreasons.annotators.quality import iou
+from rightreasons.errors import InvalidSettingError
+
+
+@pytest.fixture
+def masks():
+    generator = torch.Generator().manual_seed(0)
+    soft = torch.rand(5, 1, 4, 6, generator=generator).double()
+    mask = (torch.rand(5, 1, 4, 6, generator=generator) > 0.6).double()
+    soft[0], mask[0] = 0, 0  # both empty
+    mask[1] = 1
+    return soft, mask
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def test_every_number_is_the_slow_twin(masks):
+    soft, mask = masks
+    quality = MaskQuality(num_bins=7)
+    for rows in (slice(0, 2), slice(2, 5)):
+        quality.update(soft[rows], mask[rows])
+    pairs = [(p[0].tolist(), m[0].tolist()) for p, m in zip(soft, mask, strict=True)]
+    cut = [(slow.cut(p), slow.cut(m)) for p, m in pairs]
+    rest = [(slow.outside(p), slow.outside(m)) for p, m in cut]
+    assert quality.values() == pytest.approx(
+        {
+            "iou": mean([slow.iou(*pair) for pair in cut]),
+            "relevant_iou": mean([slow.iou(*pair) for pair in rest]),
+            "soft_iou": mean([slow.iou(*pair) for pair in pairs]),
+            "dice": mean([slow.dice(*pair, 1e-300) for pair in cut]),
+            "calibration_error": slow.calibration_error(*zip(*pairs, strict=True), 7),
+            "num_masks": 5,
+        }
+    )
+
+
+def test_perfect_and_opposite():
+    mask = torch.tensor([[[[1.0, 0.0]]]])
+    assert iou(mask, mask).item() == 1
+    assert iou(mask, 1 - mask).item() == 0
+    assert iou(0 * mask, 0 * mask).item() == 1
+
+
+def test_it_reads_the_annotated_or_those_at_places(make_squares):
+    data = make_squares(num_annotated=10)
+    whole = data.batch.mask
+
+    def right_for_the_first(batch):
+        return torch.where(batch.index.reshape(-1, 1, 1, 1) == 0, whole[batch.index], 0.0)
+
+    values = mask_quality(data, right_for_the_first)
+    assert (values["num_masks"], values["iou"]) == (10, pytest.approx(0.1))
+    assert mask_quality(data, right_for_the_first, places=torch.tensor([0]))["iou"] == 1
+    with pytest.raises(InvalidSettingError, match="Expected annotated samples to measure masks on"):
+        mask_quality(data, right_for_the_first, places=torch.tensor([]).long())

@@ -1,0 +1,46 @@
+import pytest
+import torch
+
+from rightreasons.annotators import UNet
+from rightreasons.errors import InvalidSettingError
+
+
+@pytest.mark.parametrize(
+    ("size", "depth"), [((28, 28), 3), ((48, 48), 2), ((5, 9), 3), ((64, 1), 1)]
+)
+def test_masks_have_the_size_of_images(size, depth):
+    net = UNet(channels=2, width=4, depth=depth)
+    x = torch.rand(2, 2, *size)
+    assert net(x).shape == (2, 1, *size)
+    assert net.features(x).shape == (2, 4 * 2**depth)
+
+
+def test_a_mask_depends_on_its_image_alone():
+    net = UNet(channels=1, width=8, depth=2)
+    x = torch.rand(3, 1, 12, 12)
+    torch.testing.assert_close(net(x)[1:2], net(x[1:2]))
+    torch.testing.assert_close(net.train()(x), net.eval()(x))
+    assert net(x)[0].std() > 0
+
+
+def test_fine_detail_crosses_over():
+    """A logit depends on the pixels next to it the most, and on those far away."""
+    torch.manual_seed(0)
+    net = UNet(channels=1, width=4, depth=2)
+    x = torch.rand(1, 1, 16, 16).requires_grad_()
+    (slope,) = torch.autograd.grad(net(x)[0, 0, 5, 9], x)
+    near = slope[0, 0, 4:7, 8:11].abs().mean()
+    assert near > 2 * slope[0, 0, :, :4].abs().mean() > 0  # far away by the lowest resolution
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"channels": 0}, "Expected `channels` to be a whole number from 1"),
+        ({"channels": 1, "width": 1}, "Expected `width` to be a whole number from 2"),
+        ({"channels": 1, "depth": 0}, "Expected `depth` to be a whole number from 1 to 8"),
+    ],
+)
+def test_bad_settings(settings, words):
+    with pytest.raises(InvalidSettingError, match=words):
+        UNet(**settings)
