@@ -1,6 +1,6 @@
 import pytest
 
-from rightreasons.datasets import corrupt_masks, decoy_digits, mask_fraction
+from rightreasons.datasets import corrupt_masks, decoy_digits, mask_count, mask_fraction
 from rightreasons.datasets.mask_setting import MASK_SETTINGS, with_mask_settings
 from rightreasons.errors import InvalidSettingError
 
@@ -11,6 +11,7 @@ def test_names():
         "mask_fraction_keep",
         "mask_corruption",
         "mask_correct",
+        "num_masks",
     )
 
 
@@ -29,6 +30,16 @@ def test_masks_are_corrupted_and_then_reduced():
     )
     assert found.digest() == expected.digest()
     assert found.card == expected.card
+
+
+def test_masks_are_counted_among_the_samples_that_were_kept():
+    data = decoy_digits()
+    cut = mask_fraction(data, fraction=0.2, keep="data", seed=5)
+    settings = {"mask_fraction": 0.2, "mask_fraction_keep": "data", "num_masks": 7}
+    found = with_mask_settings(data, **settings, seed=5)
+    assert found.digest() == mask_count(cut, num_masks=7, seed=5).digest()
+    assert len(found.train) == 200
+    assert int(found.train.batch.annotated.sum()) == 7
 
 
 @pytest.mark.parametrize(

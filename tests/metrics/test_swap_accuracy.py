@@ -35,6 +35,16 @@ def shortcut_data(size=400):
 SOURCES = ["samples", "uniform"]
 
 
+def test_pasting_brings_a_shortcut_to_the_class_that_never_had_it():
+    batch = shortcut_data()
+    mask = (batch.y == 0)[:, None] * batch.mask  # nothing is masked in the other class
+    one_sided = batch.replace(mask=mask)
+    assert measured(reader(0), one_sided)["class/1"] == 1
+    pasted = measured(reader(0), one_sided, source="pasted")
+    assert (pasted["class/0"], pasted["class/1"], pasted["worst"]) == (1, 0, 0)
+    assert measured(reader(1), one_sided, source="pasted")[""] == 1
+
+
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_model_that_reads_the_shortcut_falls_to_chance(source):
     batch = shortcut_data()

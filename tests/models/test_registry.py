@@ -14,6 +14,7 @@ from rightreasons.models.registry import create, describe, names
 SLIM = {
     "abstaining": {"backbone_settings": {"width": 1 / 16}},
     "attention_branch": {"width": 1 / 16},
+    "efficientnet_lite0": {"width": 1 / 16},
     "mlp": {"hidden": [8]},
     "mlp2": {"hidden": [8, 6]},
     "resnet18": {"width": 1 / 16},
@@ -26,6 +27,7 @@ SMALLEST = {
     "abstaining": 8,
     "attention_branch": 8,
     "derma_net": 6,
+    "efficientnet_lite0": 16,
     "isic_net": 10,
     "lenet": 4,
     "mlp": 1,
@@ -138,7 +140,7 @@ def test_traced_by_torch_fx(name):
     traced = fx.symbolic_trace(model)
     assert torch.equal(traced(x), model(x))
     assert {node.op for node in traced.graph.nodes} <= {
-        *("placeholder", "call_module", "call_function", "output")
+        *("placeholder", "call_module", "call_function", "get_attr", "output")
     }
 
 

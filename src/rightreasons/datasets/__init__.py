@@ -26,6 +26,7 @@ from rightreasons.datasets.image_folder import image_folder as image_folder
 from rightreasons.datasets.isic import isic as isic
 from rightreasons.datasets.isic2017 import isic2017 as isic2017
 from rightreasons.datasets.mask_bits import MaskBits as MaskBits
+from rightreasons.datasets.mask_count import mask_count as mask_count
 from rightreasons.datasets.mask_fraction import mask_fraction as mask_fraction
 from rightreasons.datasets.masked_input import masked_input as masked_input
 from rightreasons.datasets.oxford_pets import oxford_pets as oxford_pets
@@ -67,6 +68,7 @@ __all__ = [
     "isic",
     "isic2017",
     "load",
+    "mask_count",
     "mask_fraction",
     "masked_input",
     "names",

@@ -4,6 +4,7 @@ import inspect
 
 from rightreasons.datasets.corrupt_masks import CORRUPTIONS, corrupt_masks
 from rightreasons.datasets.dataset import Splits
+from rightreasons.datasets.mask_count import mask_count
 from rightreasons.datasets.mask_fraction import mask_fraction as reduced
 from rightreasons.errors import InvalidSettingError
 
@@ -17,6 +18,7 @@ def with_mask_settings(
     mask_fraction_keep: str = "masks",
     mask_corruption: str | None = None,
     mask_correct: float = 0.0,
+    num_masks: int | None = None,
     seed: int = 0,
 ) -> Splits:
     """Corrupt and reduce the training masks, as configurations ask for it.
@@ -29,7 +31,8 @@ def with_mask_settings(
         mask_corruption: What becomes of the masks, before they are reduced; None for nothing. See
             `corrupt_masks`.
         mask_correct: Its ``correct``.
-        seed: Of both.
+        num_masks: How many masks are kept in the end, None for all. See `mask_count`.
+        seed: Of all three.
     """
     if mask_corruption is not None:
         splits = corrupt_masks(splits, kind=mask_corruption, correct=mask_correct, seed=seed)
@@ -39,16 +42,18 @@ def with_mask_settings(
             f"Choose one of {', '.join(CORRUPTIONS)}."
         )
     if mask_fraction is not None:
-        return reduced(splits, fraction=mask_fraction, keep=mask_fraction_keep, seed=seed)
-    if mask_fraction_keep != "masks":
+        splits = reduced(splits, fraction=mask_fraction, keep=mask_fraction_keep, seed=seed)
+    elif mask_fraction_keep != "masks":
         raise InvalidSettingError(
             f"Expected `mask_fraction` beside `mask_fraction_keep`, but got "
             f"{mask_fraction_keep!r} alone. Pass the share to keep, from 0 to 1."
         )
-    return splits
+    return splits if num_masks is None else mask_count(splits, num_masks=num_masks, seed=seed)
 
 
 MASK_SETTINGS = tuple(
-    name for name in inspect.signature(with_mask_settings).parameters if name.startswith("mask_")
+    name
+    for name in inspect.signature(with_mask_settings).parameters
+    if name not in ("splits", "seed")
 )
 """Names of the settings, for messages."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -75,7 +76,7 @@ class MaskedInput(Altered):
     def digest(self) -> str:
         """See `Dataset.digest`."""
         sha = hashlib.sha256(f"{self.base.digest()} {self.fill}".encode())
-        sha.update(self.bits.rows.tobytes())
+        sha.update(np.ascontiguousarray(self.bits.rows).data)
         return sha.hexdigest()
 
     def altered(self, batch: Batch, places: Tensor) -> Batch:

@@ -76,8 +76,8 @@ def load(
         data_dir: Where its files lie; data sets that need none ignore it.
         seed: From 0.
         settings: Those of the function of that name; and for every data set with masks
-            ``mask_fraction``, ``mask_fraction_keep``, ``mask_corruption`` and ``mask_correct``,
-            see `with_mask_settings`.
+            ``mask_fraction``, ``mask_fraction_keep``, ``mask_corruption``, ``mask_correct`` and
+            ``num_masks``, see `with_mask_settings`.
 
     Raises:
         UnknownNameError: There is none of that name.

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rightreasons.errors import InvalidSettingError
+from rightreasons.models import Normalise
 from rightreasons.probe import Probe
 from rightreasons.types import Batch
 
@@ -16,15 +17,16 @@ _FEATURELESS = (
     *(nn.MaxPool2d, nn.AvgPool2d, nn.LPPool2d, nn.FractionalMaxPool2d),
     *(nn.AdaptiveMaxPool2d, nn.AdaptiveAvgPool2d, nn.Identity, nn.ZeroPad2d, nn.ReflectionPad2d),
     *(nn.ReplicationPad2d, nn.ConstantPad2d, nn.Dropout, nn.Dropout2d, nn.AlphaDropout),
-    *(nn.Upsample, nn.Unflatten),
+    *(nn.Upsample, nn.Unflatten, Normalise),
 )
 
 
 def last_spatial_layer(model: nn.Module, x: Tensor) -> str:
     """The last layer, by execution, with maps of features: where Grad-CAM looks by default.
 
-    Maps are ``(N, C, H, W)`` of more than one pixel. Pooling, padding and dropout make no features
-    and do not count, so that a net that pools at its end is read before it does.
+    Maps are ``(N, C, H, W)`` of more than one pixel. Pooling, padding, dropout and
+    `Normalise` make no features and do not count, so that a net that pools at its end is read
+    before it does.
 
     Args:
         model: Gives logits.

@@ -15,7 +15,7 @@ from rightreasons.probe import Probe
 
 __all__ = ["SwapAccuracy", "transplanted"]
 
-SOURCES = ("samples", "uniform")
+SOURCES = ("samples", "uniform", "pasted")
 
 
 class SwapAccuracy(Metric):
@@ -38,7 +38,10 @@ class SwapAccuracy(Metric):
 
     Args:
         source: ``"samples"``: the masked values of another sample, drawn anew each time.
-            ``"uniform"``: every masked feature uniform in the data's valid range.
+            ``"uniform"``: every masked feature uniform in the data's valid range. ``"pasted"``:
+            another sample's masked features as they are and where they are, over whatever a
+            sample has there, masked or not; for what some classes never carry, such as an
+            artefact on benign lesions only, which an exchange cannot bring to the others.
         num_draws: How often each sample is altered.
         seed: Of the draws.
     """
@@ -49,7 +52,7 @@ class SwapAccuracy(Metric):
     def __init__(
         self,
         *,
-        source: Literal["samples", "uniform"] = "samples",
+        source: Literal["samples", "uniform", "pasted"] = "samples",
         num_draws: int = 5,
         seed: int = 0,
     ) -> None:
@@ -121,6 +124,8 @@ class SwapAccuracy(Metric):
         donors = data.take(self._donors[draw, index.cpu()]).to(x.device)
         if donors.mask is None:
             raise InvalidBatchError("Expected every batch to have masks, but got one without.")
+        if self.source == "pasted":
+            return torch.lerp(x, donors.x.to(x), donors.mask.expand_as(x).to(x))
         return transplanted(x, mask, donors.x, donors.mask)
 
     def _noise(self, like: Tensor, draw: int, sample: int) -> Tensor:

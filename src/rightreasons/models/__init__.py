@@ -5,6 +5,7 @@ from rightreasons.models.abstaining import abstaining as abstaining
 from rightreasons.models.attention_branch import AttentionBranch as AttentionBranch
 from rightreasons.models.attention_branch import attention_branch as attention_branch
 from rightreasons.models.derma_net import derma_net as derma_net
+from rightreasons.models.efficientnet_lite import efficientnet_lite0 as efficientnet_lite0
 from rightreasons.models.isic_net import isic_net as isic_net
 from rightreasons.models.lenet import lenet as lenet
 from rightreasons.models.mlp import mlp as mlp
@@ -37,6 +38,7 @@ __all__ = [
     "create",
     "derma_net",
     "describe",
+    "efficientnet_lite0",
     "isic_net",
     "lenet",
     "load_weights",

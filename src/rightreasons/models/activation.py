@@ -16,6 +16,7 @@ Activation = str | Callable[[], nn.Module]
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "gelu": nn.GELU,
     "relu": nn.ReLU,
+    "relu6": nn.ReLU6,
     "softplus": partial(nn.Softplus, beta=3.0),
     "tanh": nn.Tanh,
 }

@@ -38,7 +38,8 @@ class Normalise(nn.Module):
         values = [
             torch.as_tensor(value, dtype=torch.get_default_dtype()) for value in (mean, deviation)
         ]
-        if any(value.ndim > 1 for value in values) or not bool((values[1] > 0).all()):
+        deviations = torch.as_tensor(deviation, device="cpu")  # values, also on the meta device
+        if any(value.ndim > 1 for value in values) or not bool((deviations > 0).all()):
             raise InvalidSettingError(
                 f"Expected `mean` and `deviation` to be numbers, or one for each channel, and the "
                 f"deviation to be above 0, but got {mean!r} and {deviation!r}."

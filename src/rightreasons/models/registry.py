@@ -10,6 +10,7 @@ from rightreasons.errors import InvalidSettingError
 from rightreasons.models.abstaining import abstaining
 from rightreasons.models.attention_branch import attention_branch
 from rightreasons.models.derma_net import derma_net
+from rightreasons.models.efficientnet_lite import efficientnet_lite0
 from rightreasons.models.image_size import Size, check_size
 from rightreasons.models.isic_net import isic_net
 from rightreasons.models.lenet import lenet
@@ -31,6 +32,7 @@ MODELS: Registry[nn.Module] = Registry(
         "abstaining": abstaining,
         "attention_branch": attention_branch,
         "derma_net": derma_net,
+        "efficientnet_lite0": efficientnet_lite0,
         "isic_net": isic_net,
         "lenet": lenet,
         "mlp": mlp,

