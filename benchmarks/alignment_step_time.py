@@ -13,14 +13,8 @@ A step of IGA takes tens, one of IG-NORM and IG-SUM-NORM hundreds of cross-entro
 them in --terms with a smaller --batch-size.
 """
 
-import argparse
 import gc
-import json
-import platform
-import statistics
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn, optim
@@ -28,8 +22,8 @@ from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
 
 import rightreasons as rr
+from timing import Step, machine, publish, ratio, seconds_of, step_parser
 
-Step = Callable[[], object]
 Penalty = Callable[[nn.Module, Tensor, Tensor, Tensor, Tensor], Tensor]
 BASE = "cross_entropy by hand"
 EPSILON, BALL = 4 / 255, 8 / 255
@@ -208,23 +202,6 @@ def library_step(model: nn.Module, batch: rr.Batch, objective: rr.Objective) -> 
     return step
 
 
-def seconds_of(steps: dict[str, Step], rounds: int) -> dict[str, list[float]]:
-    """The seconds of each step in each round; the first round warms up and does not count."""
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    for number in range(rounds + 1):
-        for name, step in steps.items():
-            began = time.perf_counter()
-            step()
-            if number:
-                seconds[name].append(time.perf_counter() - began)
-    return seconds
-
-
-def ratio(seconds: dict[str, list[float]], name: str, base: str) -> float:
-    pairs = zip(seconds[name], seconds[base], strict=True)
-    return round(statistics.median(one / other for one, other in pairs), 3)
-
-
 def held_bytes(model: nn.Module, batch: rr.Batch) -> int:
     """What is there before a step: parameters, gradients, Adam's two moments, and the batch."""
     floats = 4 * sum(weight.numel() for weight in model.parameters()) + batch.x.numel()
@@ -275,12 +252,10 @@ def share(memory: dict[str, int], name: str, base: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=10)
+    parser = step_parser(__doc__, rounds=10)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--terms", nargs="+", choices=BY_HAND, default=QUICK)
     parser.add_argument("--batch-size", type=int, default=128)
-    parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
     torch.manual_seed(0)
     result = {
@@ -289,13 +264,7 @@ def main() -> None:
         )
         for name in options.models
     }
-    machine = {"torch": torch.__version__, "threads": torch.get_num_threads()}
-    machine |= {"python": platform.python_version(), "rounds": options.rounds}
-    text = json.dumps(result | {"machine": machine}, indent=2)
-    print(text)
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text + "\n")
+    publish(result | {"machine": machine() | {"rounds": options.rounds}}, options.out)
 
 
 if __name__ == "__main__":

@@ -7,31 +7,29 @@ that is no number. The second figure does not train: it adds a constant to all l
 net, which changes nothing in exact arithmetic.
 
     python benchmarks/density_stability.py [--model mlp2] [--steps 150] [--learning-rate 0.03]
-        [--weight 0.01] [--data-dir ../shared/data] [--out benchmarks/results/density_stability]
+        [--weight 0.01] [--data-dir ../shared/data] [--pictures docs/images]
+        [--out benchmarks/results/density_stability.json]
 
-writes OUT.json, OUT.svg (training) and OUT_logits.svg.
+writes OUT, and among the pictures density_stability.svg (training) and
+density_stability_logits.svg.
 """
 
 import argparse
 import json
 import math
-from collections.abc import Callable
-from html import escape
 from pathlib import Path
 
 import torch
 from torch import nn, optim
 
 import rightreasons as rr
+from line_figure import Points, line_figure
 from rightreasons.config import Config
 from rightreasons.objectives import Density
-from rightreasons.report.scale import scale_for
 
 FORMS = ("plain", "logsumexp")
 COLOURS = {"plain": "#c2410c", "logsumexp": "#1d4ed8"}
 SHIFTS = [0.0, *(sign * size for size in (50, 80, 90, 100, 110, 1e3, 1e4) for sign in (1, -1))]
-Points = list[tuple[float, float | None]]
-Place = Callable[[float, float], tuple[float, float]]
 
 
 def size_of(form: str, model: nn.Module, batch: rr.Batch) -> float | None:
@@ -82,67 +80,6 @@ def trained(
     return sizes, logits
 
 
-def figure(title: str, ends: tuple[str, str], lines: dict[str, Points]) -> str:
-    """Lines over steps or shifts as SVG; a cross marks where one ends in no number."""
-    width, height, left, top, right, bottom = 640, 320, 70, 40, 620, 270
-    known = [y for points in lines.values() for _, y in points if y is not None]
-    scale = scale_for(known, is_share=False)
-    first, last = (end(x for points in lines.values() for x, _ in points) for end in (min, max))
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        across = (x - first) / ((last - first) or 1)
-        return left + across * (right - left), bottom - scale.place(y) * (bottom - top)
-
-    parts = [f'<text x="{left}" y="22" font-size="14">{escape(title)}</text>']
-    for tick in scale.ticks:
-        _, y = place(first, tick)
-        parts.append(f'<line x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
-        word = escape(scale.word(tick))
-        parts.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{word}</text>')
-    for x, anchor, word in ((first, "start", ends[0]), (last, "end", ends[1])):
-        across, _ = place(x, scale.low)
-        parts.append(
-            f'<text x="{across:.1f}" y="{bottom + 18}" text-anchor="{anchor}">{word}</text>'
-        )
-    for row, (name, points) in enumerate(lines.items()):
-        parts += drawn(name, points, place)
-        parts.append(
-            f'<text x="{left + 160 * row}" y="{height - 10}" fill="{COLOURS[name]}">{name}</text>'
-        )
-    body = "".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>'
-        f"{body}</svg>\n"
-    )
-
-
-def drawn(name: str, points: Points, place: Place) -> list[str]:
-    """A path for each stretch of numbers, and crosses where there is none."""
-    stretches: list[list[tuple[float, float]]] = [[]]
-    crosses = []
-    height = next((y for _, y in points if y is not None), 0.0)
-    for x, y in points:
-        if y is None:
-            crosses.append(place(x, height))
-            stretches.append([])
-        else:
-            height = y
-            stretches[-1].append(place(x, y))
-    colour = COLOURS[name]
-    parts = [
-        f'<path d="M{" L".join(f"{x:.1f} {y:.1f}" for x, y in stretch)}" fill="none" '
-        f'stroke="{colour}" stroke-width="1.5"/>'
-        for stretch in stretches
-        if stretch
-    ]
-    parts += [
-        f'<path d="M{x - 4:.1f} {y - 4:.1f} l8 8 m0 -8 l-8 8" stroke="{colour}" stroke-width="2"/>'
-        for x, y in crosses
-    ]
-    return parts
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", default="mlp2")
@@ -151,7 +88,9 @@ def main() -> None:
     parser.add_argument("--weight", type=float, default=0.01)
     parser.add_argument("--subset", type=int, default=10_000)
     parser.add_argument("--data-dir", default="../shared/data")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/density_stability"))
+    results_file = Path("benchmarks/results/density_stability.json")
+    parser.add_argument("--out", type=Path, default=results_file)
+    parser.add_argument("--pictures", type=Path, default=Path("docs/images"))
     options = parser.parse_args()
     config = Config(
         data="block_mnist",
@@ -169,26 +108,33 @@ def main() -> None:
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     record = {
-        "settings": {key: str(value) for key, value in vars(options).items() if key != "out"},
+        "settings": {
+            key: str(value)
+            for key, value in vars(options).items()
+            if key not in ("out", "pictures")
+        },
         "training": {form: points for form, (points, _) in results.items()},
         "largest logit": {form: logits for form, (_, logits) in results.items()},
         "shifted logits": sweep,
     }
-    name = options.out.name
-    options.out.with_name(f"{name}.json").write_text(json.dumps(record) + "\n")
+    options.out.write_text(json.dumps(record) + "\n")
     title = "Norm of the log-density's gradient"
     training = {form: points for form, (points, _) in results.items()}
-    picture = options.out.with_name(f"{name}.svg")
+    picture = options.pictures / "density_stability.svg"
     picture.write_text(
-        figure(f"{title} in training", ("step 0", f"step {options.steps - 1}"), training)
+        line_figure(
+            f"{title} in training", ("step 0", f"step {options.steps - 1}"), training, COLOURS
+        )
     )
     ranks = {
         form: [(float(rank), size) for rank, (_, size) in enumerate(points)]
         for form, points in sweep.items()
     }
-    shifted = options.out.with_name(f"{name}_logits.svg")
+    shifted = options.pictures / "density_stability_logits.svg"
     shifted.write_text(
-        figure(f"{title} by what is added to all logits", ("-10,000", "+10,000"), ranks)
+        line_figure(
+            f"{title} by what is added to all logits", ("-10,000", "+10,000"), ranks, COLOURS
+        )
     )
     for form, (points, logits) in results.items():
         end = points[-1]

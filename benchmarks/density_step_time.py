@@ -11,17 +11,12 @@ out of the comparison between few and many classes.
         [--out benchmarks/results/density_step_time.json]
 """
 
-import argparse
-import json
-import platform
-from pathlib import Path
-
 import torch
 from torch import nn, optim
 from torch.nn import functional
 
 import rightreasons as rr
-from alignment_step_time import Step, ratio, seconds_of
+from timing import Step, machine, publish, ratio, seconds_of, step_parser
 
 BASE = "cross_entropy by hand"
 PENALTY = "input_gradient"
@@ -72,7 +67,9 @@ def library_step(
     return step
 
 
-def steps_of(name: str, classes: int, batch_size: int, frozen: bool) -> dict[str, Step]:
+def steps_of(
+    name: str, classes: int, batch_size: int, frozen: bool, forms: list[str]
+) -> dict[str, Step]:
     """Every step of a net with this many classes."""
     channels, *size = SHAPES[name]
     model = rr.models.create(name, classes=classes, channels=channels, size=tuple(size))
@@ -89,17 +86,22 @@ def steps_of(name: str, classes: int, batch_size: int, frozen: bool) -> dict[str
         "erm": made(rr.recipes.erm()),
         PENALTY: made(rr.recipes.input_gradient()),
         "density by hand": density_by_hand(model, optimizer, batch),
-        **{f"density {form}": made(rr.recipes.density(form=form)) for form in FORMS},
+        **{f"density {form}": made(rr.recipes.density(form=form)) for form in forms},
     }
 
 
 def measure(
-    name: str, classes: list[int], rounds: int, batch_size: int, frozen: bool
+    name: str,
+    classes: list[int],
+    rounds: int,
+    batch_size: int,
+    frozen: bool,
+    forms: list[str],
 ) -> dict[str, dict[str, float]]:
     steps = {
         f"{step}, {number}": run
         for number in classes
-        for step, run in steps_of(name, number, batch_size, frozen).items()
+        for step, run in steps_of(name, number, batch_size, frozen, forms).items()
     }
     kinds = [step.removesuffix(f", {classes[0]}") for step in steps][: len(steps) // len(classes)]
     seconds = seconds_of(steps, rounds)
@@ -116,33 +118,28 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=20)
+    parser = step_parser(__doc__, rounds=20)
     parser.add_argument("--models", nargs="+", choices=SHAPES, default=list(SHAPES))
     parser.add_argument("--classes", nargs="+", type=int, default=[10, 1000])
     parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS))
     parser.add_argument("--frozen-statistics", action="store_true")
-    parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
     torch.manual_seed(0)
     result: dict[str, object] = {
         f"{name}, batch {options.batch_size}": measure(
-            name, options.classes, options.rounds, options.batch_size, options.frozen_statistics
+            name,
+            options.classes,
+            options.rounds,
+            options.batch_size,
+            options.frozen_statistics,
+            options.forms,
         )
         for name in options.models
     }
-    result["machine"] = {
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "rounds": options.rounds,
-        "frozen_statistics": options.frozen_statistics,
-    }
-    text = json.dumps(result, indent=2)
-    print(text)
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text + "\n")
+    own = {"rounds": options.rounds, "frozen_statistics": options.frozen_statistics}
+    result["machine"] = machine() | own
+    publish(result, options.out)
 
 
 if __name__ == "__main__":

@@ -13,21 +13,15 @@ within a round.
 BatchNorm, in the library and by hand.
 """
 
-import argparse
-import json
-import platform
-import statistics
-import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn, optim
 from torch.nn import functional
 
 import rightreasons as rr
+from timing import Step, machine, publish, ratio, seconds_of, step_parser
 
-Step = Callable[[], object]
 BASE = "cross_entropy by hand"
 FOUR = ("layer1", "layer2", "layer3", "layer4")
 FORMS: dict[str, tuple[str, ...]] = {
@@ -101,24 +95,6 @@ def library_step(model: nn.Module, batch: rr.Batch, layers: Sequence[str], *, fr
     return step
 
 
-def seconds_of(steps: dict[str, Step], rounds: int) -> dict[str, list[float]]:
-    """The seconds of each step in each round; the first round warms up and does not count."""
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    for number in range(rounds + 1):
-        for name, step in steps.items():
-            began = time.perf_counter()
-            step()
-            if number:
-                seconds[name].append(time.perf_counter() - began)
-    return seconds
-
-
-def ratio(seconds: dict[str, list[float]], name: str, base: str) -> float:
-    """The median over rounds of the ratio of two steps."""
-    pairs = zip(seconds[name], seconds[base], strict=True)
-    return round(statistics.median(one / other for one, other in pairs), 3)
-
-
 def measure(
     *, rounds: int, batch_size: int, size: int, width: float, frozen: bool
 ) -> dict[str, dict[str, float]]:
@@ -148,24 +124,16 @@ def measure(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print and write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=10)
+    parser = step_parser(__doc__, rounds=10)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--size", type=int, default=32)
     parser.add_argument("--width", type=float, default=1.0)
     parser.add_argument("--frozen", action="store_true")
-    parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args(arguments)
     torch.manual_seed(0)
     settings = {name: value for name, value in vars(options).items() if name != "out"}
-    machine = {"torch": torch.__version__, "threads": torch.get_num_threads()}
-    machine |= {"python": platform.python_version()}
-    result = {"resnet18": measure(**settings), "settings": settings, "machine": machine}
-    text = json.dumps(result, indent=2)
-    print(text)
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text + "\n")
+    result = {"resnet18": measure(**settings), "settings": settings, "machine": machine()}
+    publish(result, options.out)
 
 
 if __name__ == "__main__":

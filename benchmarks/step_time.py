@@ -8,21 +8,14 @@ figures are medians over rounds of the ratio within a round.
 One thread, set from outside before torch starts, is least noisy.
 """
 
-import argparse
-import json
-import platform
-import statistics
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn, optim
 from torch.nn import functional
 
 import rightreasons as rr
-
-Step = Callable[[], object]
+from timing import Step, machine, publish, ratio, seconds_of, step_parser
 
 
 def task_step(model: nn.Module, batch: rr.Batch) -> Step:
@@ -80,17 +73,8 @@ def corner_batch(size: int, shape: tuple[int, int, int]) -> rr.Batch:
 
 def medians(steps: dict[str, Step], base: str, rounds: int) -> dict[str, float]:
     """Median over rounds of each step's time relative to ``base`` in the same round."""
-    ratios: dict[str, list[float]] = {name: [] for name in steps}
-    for number in range(rounds + 3):
-        seconds = {}
-        for name, step in steps.items():
-            began = time.perf_counter()
-            step()
-            seconds[name] = time.perf_counter() - began
-        if number >= 3:  # the first rounds warm caches up
-            for name in steps:
-                ratios[name].append(seconds[name] / seconds[base])
-    return {name: round(statistics.median(values), 3) for name, values in ratios.items()}
+    seconds = seconds_of(steps, rounds, warm_up=3)
+    return {name: ratio(seconds, name, base) for name in steps}
 
 
 def measure(
@@ -119,10 +103,7 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--out", type=Path, default=None)
-    options = parser.parse_args()
+    options = step_parser(__doc__, rounds=40).parse_args()
     torch.manual_seed(0)
     result = {
         "mlp 784-512-10, batch 1000": measure(
@@ -137,14 +118,9 @@ def main() -> None:
             options.rounds,
             boxes=False,
         ),
-        "machine": {"torch": torch.__version__, "threads": torch.get_num_threads()}
-        | {"python": platform.python_version()},
+        "machine": machine(),
     }
-    text = json.dumps(result, indent=2)
-    print(text)
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text + "\n")
+    publish(result, options.out)
 
 
 if __name__ == "__main__":

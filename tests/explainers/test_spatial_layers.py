@@ -5,7 +5,7 @@ from torch.nn import functional
 
 from rightreasons.errors import InvalidSettingError
 from rightreasons.explainers import last_spatial_layer, resolution_layers
-from rightreasons.models import lenet, mlp, resnet18, small_cnn, vgg11
+from rightreasons.models import lenet, mlp, normalised, resnet18, small_cnn, vgg11
 
 IMAGE = torch.zeros(2, 3, 32, 32)
 
@@ -27,6 +27,11 @@ def test_a_net_that_pools_at_its_end_is_read_before():
     assert isinstance(small.get_submodule(name), nn.ReLU)
     vgg = vgg11(size=32, width=1 / 16)
     assert isinstance(vgg.get_submodule(last_spatial_layer(vgg, IMAGE)), nn.ReLU)
+
+
+def test_normalised_inputs_are_no_features():
+    net = normalised(lenet(), mean=0.5, deviation=0.25)
+    assert resolution_layers(net, IMAGE) == ["net.act2", "net.act4"]
 
 
 def test_activations_in_code_are_seen_through_the_block_around_them():

@@ -108,6 +108,22 @@ def test_rows_of_copies_know_their_sample(net, tokens, y):
     assert torch.equal(probe.batch.y, y[rows])
 
 
+def test_the_first_pass_tells_the_classes(net, tokens):
+    passes = []
+    net.head.register_forward_hook(lambda *_: passes.append(1))
+    subject = Subject(net, tokens, None, create_graph=False)
+    probe = subject.probe()
+    assert torch.equal(probe.batch.y, probe.logits.argmax(dim=1))
+    assert torch.equal(subject.y, probe.batch.y)
+    assert len(passes) == 1
+
+
+def test_classes_that_no_pass_told_take_one(net, tokens):
+    subject, rows = Subject(net, tokens, None, create_graph=False), torch.tensor([2, 0])
+    probe = subject.probe(subject.features[rows], rows)
+    assert torch.equal(probe.batch.y, net.eval()(tokens).argmax(dim=1)[rows])
+
+
 def test_features_of_numbers_are_the_numbers(y):
     x = torch.rand(3, 5, requires_grad=True)
     model = nn.Linear(5, 3)

@@ -44,9 +44,13 @@ def error_at(scores, correct, num_kept, group=None, wanted=None):
 
 
 def deep_gamblers(logits, y, reward):
-    """Liu et al. 2019, for one sample's K + 1 logits."""
+    """Liu et al. 2019, for one sample's K + 1 logits: the doubling rate lost beside a sure win.
+
+    A bet on the label pays ``reward`` times, money kept pays once.
+    """
     chances = softmax(logits)
-    return -math.log(chances[y] + chances[-1] / reward)
+    money = reward * chances[y] + chances[-1]
+    return math.log(reward) - math.log(money)
 
 
 def selective_net(logits, selection, auxiliary, y, *, coverage, weight, alpha):

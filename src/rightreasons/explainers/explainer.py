@@ -34,14 +34,15 @@ class Explainer(ABC):
 
     @final
     def __call__(
-        self, model: nn.Module, x: Tensor, y: Tensor, *, create_graph: bool = False
+        self, model: nn.Module, x: Tensor, y: Tensor | None = None, *, create_graph: bool = False
     ) -> Tensor:
         """Attribute the target at ``(x, y)`` to the features.
 
         Args:
             model: Gives logits ``(N, K)``.
             x: ``(N, *S)``, or integer token ids.
-            y: ``(N,)``: the class of each sample that is explained.
+            y: ``(N,)``: the class of each sample that is explained; None is the one the model
+                predicts.
             create_graph: Whether the attribution must reach the weights, and ``x`` if it requires
                 a gradient: to second order, as a loss or an attack needs it.
 

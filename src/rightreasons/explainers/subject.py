@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +25,8 @@ class Subject:
     Args:
         model: Gives logits ``(N, K)``.
         x: ``(N, *S)``.
-        y: ``(N,)``: the class of each sample that is explained.
+        y: ``(N,)``: the class of each sample that is explained; None is the one the model predicts,
+            read off the first pass that is made.
         create_graph: Whether attributions must reach weights and ``x``.
 
     Example:
@@ -35,15 +37,25 @@ class Subject:
         (torch.Size([1, 3, 4]), True)
     """
 
-    def __init__(self, model: nn.Module, x: Tensor, y: Tensor, *, create_graph: bool) -> None:
-        batch = Batch(x=x, y=y)
+    def __init__(
+        self, model: nn.Module, x: Tensor, y: Tensor | None, *, create_graph: bool
+    ) -> None:
+        batch = Batch(x=x, y=_no_class(x) if y is None else y)
         if not len(batch):
             raise InvalidBatchError("Expected at least one sample to explain, but got none.")
         self.model = innermost(model)
-        self.x, self.y, self.create_graph = batch.x, batch.y, create_graph
+        self.x, self.create_graph = batch.x, create_graph
+        self._y = None if y is None else batch.y
         self.has_tokens = not x.is_floating_point()
         self._embedding = _first_embedding(self.model, x) if self.has_tokens else None
         self.features = self._embedded()
+
+    @property
+    def y(self) -> Tensor:
+        """The classes that are explained ``(N,)``; a pass tells them if none was made before."""
+        if self._y is None:
+            self.probe(needs_gradient=False)
+        return cast(Tensor, self._y)
 
     def probe(
         self,
@@ -62,18 +74,21 @@ class Subject:
             layers: Names of the model's layers whose activations are recorded.
         """
         features = self.features if features is None else features
-        y = self.y if samples is None else self.y[samples]
+        y = self._y if samples is None else self.y[samples]
         model, prefix = self.model, ""
         if self._embedding is not None:
             tokens = self.x if samples is None else self.x[samples]
             model, prefix = _BehindEmbedding(self.model, self._embedding, tokens), "model."
         probe = Probe.at_test_time(
             model,
-            Batch.trusted(x=features, y=y),
+            Batch.trusted(x=features, y=_no_class(features) if y is None else y),
             needs_gradient=needs_gradient,
             create_graph=self.create_graph,
             layers=[prefix + layer for layer in layers],
         )
+        if y is None:
+            self._y = probe.logits.detach().argmax(dim=1)
+            probe.batch = Batch.trusted(x=features, y=self._y)
         probe.activations = {n.removeprefix(prefix): a for n, a in probe.activations.items()}
         return probe
 
@@ -91,6 +106,10 @@ class Subject:
         with torch.set_grad_enabled(self.create_graph):
             features: Tensor = self._embedding(self.x)
         return features
+
+
+def _no_class(x: Tensor) -> Tensor:
+    return torch.zeros(len(x), dtype=torch.long, device=x.device)
 
 
 class _BehindEmbedding(nn.Module):

@@ -30,10 +30,13 @@ class SelectiveNet(SideTerm):
 
     In several processes each looks at its own part of the batch.
 
+    Differs from the paper's public code, not from its text: the code does not divide by
+    :math:`\bar g`, so that there selecting less lowers the first part by itself.
+
     Args:
-        coverage: c, the share of samples to answer.
-        weight: :math:`\lambda`; 32 in the paper.
-        alpha: Share of the selective part, the rest is the auxiliary head's; 0.5 in the paper.
+        coverage: c, the share of samples to answer; the paper trains a net for each.
+        weight: :math:`\lambda`; 32 in the paper and its code.
+        alpha: Share of the selective part, the rest is the auxiliary head's; 0.5 in both.
 
     References:
         geifman2019selectivenet

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from rightreasons.datasets import Dataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.explainers import EXPLAINERS, Explainer, last_spatial_layer, postprocessed
-from rightreasons.mode import as_at_test_time
 from rightreasons.probe import placed
 
 __all__ = ["BATCH_SIZE", "MakeExplainer", "heat_maps", "settled_explainer"]
@@ -19,7 +18,7 @@ __all__ = ["BATCH_SIZE", "MakeExplainer", "heat_maps", "settled_explainer"]
 MakeExplainer = Callable[[nn.Module, Tensor], Explainer]
 """From a model and samples it can take to the explainer of all its maps."""
 
-BATCH_SIZE = 500
+BATCH_SIZE = 250
 
 
 def settled_explainer(name: str, settings: Mapping[str, Any], layer: str | None) -> MakeExplainer:
@@ -52,8 +51,8 @@ def heat_maps(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """The map of each sample for its predicted class, batch by batch, as at test time.
 
-    One pass without a graph says the class; a class activation map needs a second one and goes
-    back to its layer only.
+    A class activation map takes one pass, which says the class as well, and goes back to its
+    layer only.
 
     Returns:
         Places ``(n,)`` and maps ``(n, 1, H, W)``: absolute values, summed over channels.
@@ -62,8 +61,6 @@ def heat_maps(
     rows = torch.split(torch.arange(len(data)), BATCH_SIZE)
     for places, batch in zip(rows, data.batches(rows), strict=True):
         x = placed(batch, model).x
-        with torch.no_grad(), as_at_test_time(model):
-            predicted = model(x).argmax(dim=1)
         if explainer is None:
             explainer = make(model, x)
-        yield places, postprocessed(explainer(model, x, predicted)).cpu()
+        yield places, postprocessed(explainer(model, x)).cpu()

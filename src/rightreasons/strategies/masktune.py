@@ -131,7 +131,7 @@ class MaskTune(Strategy):
         first = stages.fit("train", model, objective, train)
         bits: MaskBits | None = None
         for iteration in range(self.iterations):
-            bits = self._masks(model, stages, bits if self.accumulate else None)
+            bits = self.masks(model, stages, bits if self.accumulate else None)
             if not iteration and first.last:
                 model.load_state_dict(first.last)
             before = model.state_dict() if self.stop_below is None else _copied(model)
@@ -149,8 +149,14 @@ class MaskTune(Strategy):
                 model.load_state_dict(before)
                 break
 
-    def _masks(self, model: nn.Module, stages: Stages, under: MaskBits | None) -> MaskBits:
-        """What to cover in each training image, on top of what is covered already."""
+    def masks(self, model: nn.Module, stages: Stages, under: MaskBits | None = None) -> MaskBits:
+        """What to cover in each training image, on top of what is covered already.
+
+        Args:
+            model: Explained as at test time.
+            stages: Whose training data are masked; it keeps the masks.
+            under: What is covered already.
+        """
         train, soft = stages.data.train, self.rule == "soft"
         seen = train if under is None else masked_input(train, under, fill=self.fill)
 

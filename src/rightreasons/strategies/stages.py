@@ -112,7 +112,7 @@ class Stages:
             chunks: Gives arrays of the same kind in the order of their rows.
         """
         if self.folder is None or not self.fabric.is_global_zero:
-            return np.concatenate(list(chunks()))
+            return _gathered(num_rows, chunks())
         path = self.folder / f"stage-{len(self.fits) + 1}-{name}.npy"
         if not (self.resume and path.exists()):
             write_atomically(path, lambda file: _write_rows(file, num_rows, chunks()))
@@ -167,6 +167,16 @@ def leftovers(folder: Path) -> list[Path]:
     """What only an unfinished run in this folder needs."""
     staged = [*folder.glob("stage-*/checkpoint.pt"), *folder.glob("stage-*.npy")]
     return [folder / "checkpoint.pt", *sorted(staged)]
+
+
+def _gathered(num_rows: int, chunks: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    rows, place = np.empty(0), 0
+    for chunk in chunks:
+        if not place:
+            rows = np.empty((num_rows, *chunk.shape[1:]), chunk.dtype)
+        rows[place : place + len(chunk)] = chunk
+        place += len(chunk)
+    return rows
 
 
 def _write_rows(file: Any, num_rows: int, chunks: Iterable[NDArray[Any]]) -> None:

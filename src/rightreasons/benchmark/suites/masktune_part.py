@@ -58,11 +58,12 @@ def budgets(epochs: int) -> dict[str, Budget]:
     Args:
         epochs: Of the first stage, in the small one.
     """
+    before = f"{epochs} epoch{'s' if epochs > 1 else ''} of all images"
     return {
         "small": Budget(
             seeds=(0, 1, 2),
             overrides={"epochs": epochs},
-            protocol=(f"{epochs} epochs before fine-tuning; the paper has 100.",),
+            protocol=(f"{before} before fine-tuning, to fit two cores; the paper has 100.",),
         ),
         "paper": Budget(
             seeds=(0, 1, 2),

@@ -1,0 +1,99 @@
+"""PGD and APGD beside Foolbox's PGD on the same net and images: accuracy that is left.
+
+Foolbox reports its last point, ours the first on the way that fools the net. Deterministic attacks
+of fewer steps are the beginnings of longer ones, so that Foolbox's attacks of 1, 2, ... steps
+together have fooled the net wherever a point on the way does; that column is what ours must equal.
+
+    pip install foolbox
+    python benchmarks/attacks_beside_foolbox.py [--images 800] [--steps 20]
+        [--out benchmarks/results/attacks_beside_foolbox.json]
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+import rightreasons as rr
+from rightreasons.attacks import PGD, apgd_pair, strongest_of
+
+RADII = {"linf": (0.03, 0.06, 0.1), "l2": (0.2, 0.4, 0.7)}
+SHARE_OF_RADIUS = 1 / 8
+
+
+def trained(data: rr.datasets.Splits) -> nn.Module:
+    torch.manual_seed(0)
+    model = rr.models.mlp(inputs=196, hidden=(32,), classes=10)
+    rr.fit(
+        model,
+        rr.recipes.erm(),
+        data.train,
+        epochs=8,
+        batch_size=50,
+        lr=5e-3,
+        progress=False,
+    )
+    return model.eval()
+
+
+def fooled_by_foolbox(
+    model: nn.Module, x: Tensor, y: Tensor, norm: str, epsilon: float, steps: int
+) -> Tensor:
+    import foolbox
+
+    kind = {"linf": foolbox.attacks.LinfPGD, "l2": foolbox.attacks.L2PGD}[norm]
+    attack = kind(
+        abs_stepsize=SHARE_OF_RADIUS * epsilon, rel_stepsize=None, steps=steps, random_start=False
+    )
+    _, _, fooled = attack(foolbox.PyTorchModel(model, bounds=(0, 1)), x, y, epsilons=epsilon)
+    return fooled
+
+
+def compared(
+    model: nn.Module, x: Tensor, y: Tensor, norm: str, epsilon: float, steps: int
+) -> dict[str, float]:
+    theirs = [
+        fooled_by_foolbox(model, x, y, norm, epsilon, number) for number in range(1, steps + 1)
+    ]
+    ours = PGD(
+        epsilon=epsilon,
+        norm=norm,
+        num_steps=steps,
+        step_size=SHARE_OF_RADIUS * epsilon,
+        random_start=False,
+    )(model, x, y)
+    pair = strongest_of(apgd_pair(epsilon=epsilon, norm=norm, num_steps=steps), model, x, y)
+    fooled = {
+        "foolbox, last point": theirs[-1],
+        "foolbox, any point": torch.stack(theirs).any(dim=0),
+        "pgd": ours.fooled,
+        "apgd, CE and DLR": pair.fooled,
+    }
+    return {name: round(1 - one.float().mean().item(), 4) for name, one in fooled.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--images", type=int, default=800)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--out", type=Path, default=None)
+    options = parser.parse_args()
+    data = rr.datasets.decoy_digits(seed=0)
+    model = trained(data)
+    batch = data.train.take(torch.arange(options.images))
+    found = {
+        f"{norm} {epsilon:g}": compared(model, batch.x, batch.y, norm, epsilon, options.steps)
+        for norm, radii in RADII.items()
+        for epsilon in radii
+    }
+    result = {"images": options.images, "steps": options.steps, "accuracy": found}
+    text = json.dumps(result, indent=2)
+    print(text)
+    if options.out is not None:
+        options.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

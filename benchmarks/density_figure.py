@@ -1,0 +1,96 @@
+"""Leakage over accuracy as the penalty grows: Density against InputGrad, as a figure and figures.
+
+Reads the rows of the suite `density-figure4`, the mean over seeds of each weight. The paper's
+Figure 4 draws every measure over the weight; equal weights are not equal penalties, so that here
+leakage stands over accuracy. At each point of InputGrad's line the leakage of Density at the same
+accuracy is interpolated between its two neighbours.
+
+    rightreasons bench run density-figure4 --out benchmarks/results/density
+    python benchmarks/density_figure.py [--rows benchmarks/results/density]
+        [--out benchmarks/results/density_figure4] [--picture docs/images/density_figure4.svg]
+
+writes OUT.json and the picture.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from line_figure import line_figure
+from rightreasons import benchmark
+
+SUITE = "density-figure4"
+DENSITY, OTHER = "Density (log-sum-exp)", "InputGrad"
+COLOURS = {DENSITY: "#1d4ed8", OTHER: "#c2410c"}
+Line = list[dict[str, float]]
+
+
+def lines_of(rows: Path) -> dict[str, Line]:
+    """By method, the means of each weight, in the order of weights."""
+    lines: dict[str, Line] = {DENSITY: [], OTHER: []}
+    for line in benchmark.show_suite(SUITE, rows).to_dict()["lines"]:
+        found = {name: value["ours"] for name, value in line["measures"].items()}
+        if any(value is None for value in found.values()):
+            continue
+        point = {name: value["mean"] for name, value in found.items()}
+        lines[line["method"]].append({"weight": float(line["variant"].split()[1]), **point})
+    return lines
+
+
+def leakage_at(accuracy: float, line: Line) -> float | None:
+    """Linear between the two points around this accuracy; None outside the line."""
+    points = sorted((point["accuracy"], point["leakage"]) for point in line)
+    for (low, first), (high, second) in zip(points, points[1:], strict=False):
+        if low <= accuracy <= high:
+            share = (accuracy - low) / ((high - low) or 1)
+            return first + share * (second - first)
+    return None
+
+
+def compared(lines: dict[str, Line]) -> list[dict[str, float]]:
+    """Density's leakage beside InputGrad's at InputGrad's accuracies."""
+    found = []
+    for point in lines[OTHER]:
+        leakage = leakage_at(point["accuracy"], lines[DENSITY])
+        if leakage is not None:
+            less = 1 - leakage / point["leakage"]
+            found.append(
+                {
+                    "accuracy": point["accuracy"],
+                    OTHER: point["leakage"],
+                    DENSITY: leakage,
+                    "less": less,
+                }
+            )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", type=Path, default=Path("benchmarks/results/density"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/density_figure4"))
+    parser.add_argument("--picture", type=Path, default=Path("docs/images/density_figure4.svg"))
+    options = parser.parse_args()
+    lines = lines_of(options.rows)
+    if not all(lines.values()):
+        parser.error(f"no rows of {SUITE} in {options.rows}: run the suite first")
+    result = {"lines": lines, "at_equal_accuracy": compared(lines)}
+    options.out.with_suffix(".json").write_text(json.dumps(result, indent=2) + "\n")
+    points = {
+        name: [(point["accuracy"], point["leakage"]) for point in line]
+        for name, line in lines.items()
+    }
+    accuracies = [x for line in points.values() for x, _ in line]
+    ends = (f"accuracy {100 * min(accuracies):.1f} %", f"{100 * max(accuracies):.1f} %")
+    options.picture.write_text(
+        line_figure("Leakage into the null block, over accuracy", ends, points, COLOURS, dots=True)
+    )
+    for row in result["at_equal_accuracy"]:
+        print(
+            f"accuracy {100 * row['accuracy']:.2f}: {OTHER} {row[OTHER]:.4g}, "
+            f"{DENSITY} {row[DENSITY]:.4g} ({100 * row['less']:.0f} % less)"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""What MaskTune's second stage costs in time and memory, measured in one run.
+
+Random images of the size of biased MNIST, half of them with its blue square, and the paper's small
+net. Each round does each of these once, in turn:
+
+- an evaluation pass with gradients: the predicted logit's gradient at the input, and, apart, at the
+  layer XGrad-CAM reads, which is all it needs;
+- masking: what the strategy does between its fits, the masks going to a file as in a run;
+- an epoch of ERM;
+- the whole second stage: masking, and an epoch on the covered images.
+
+Time is the processor's, of all threads, so that others on the machine do not count; figures are
+medians over rounds, ratios of what was measured in the same round. Memory is the process's largest
+resident set (VmHWM of Linux, set back before each step): that of masking, with masks in memory and
+in a file, beside that of an evaluation pass in batches of the same size, and beside the size of the
+masks themselves.
+
+    OMP_NUM_THREADS=1 python benchmarks/masktune_cost.py [--num-samples 60000] [--rounds 3]
+        [--out benchmarks/results/masktune_cost.json]
+"""
+
+import gc
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+import rightreasons as rr
+from rightreasons.datasets import Card, MaskBits, Splits, masked_input
+from rightreasons.datasets.splitting import in_memory_splits
+from rightreasons.explainers import last_spatial_layer
+from rightreasons.recording import recorded_outputs
+from rightreasons.strategies import MaskTune
+from rightreasons.strategies.heat_map import BATCH_SIZE
+from rightreasons.strategies.stages import Stages
+from rightreasons.strategies.tuning import tuned
+from timing import Step, machine, publish, ratio, seconds_of, step_parser
+
+SHAPE = (3, 28, 28)
+SETTINGS = {"epochs": 1, "batch_size": 128, "optimizer": "sgd", "lr": 0.01, "progress": False}
+INPUT, LAYER = "evaluation with gradients", "evaluation with gradients at the layer"
+MASKING, EPOCH, SECOND = "masking", "an epoch of ERM", "second stage"
+STATUS, FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def biased_images(num_samples: int) -> Splits:
+    """Noise with a blue square in the corner of the first class."""
+    x, y = torch.rand(num_samples, *SHAPE), torch.arange(num_samples) % 2
+    blue = torch.tensor([0.0, 0.0, 1.0]).reshape(1, 3, 1, 1)
+    x[:, :, :4, :4] = torch.where(y.reshape(-1, 1, 1, 1) == 0, blue, x[:, :, :4, :4])
+    batch = rr.Batch(x=x, y=y)
+    few = rr.Batch(x=x[:2], y=y[:2])
+    card = Card(name="noise", classes=("0-4", "5-9"), shape=SHAPE)
+    return in_memory_splits(train=batch, val=None, test=few, card=card)
+
+
+def gradient(model: nn.Module, x: Tensor, layer: str | None) -> Tensor:
+    """Of the predicted logits at the input, or at a layer."""
+    features = x.detach().requires_grad_(layer is None)
+    kept: dict[str, Tensor] = {}
+    with recorded_outputs(model, [layer] if layer else [], kept):
+        logits = model(features)
+    return torch.autograd.grad(logits.amax(dim=1).sum(), kept[layer] if layer else features)[0]
+
+
+def evaluated(model: nn.Module, x: Tensor, layer: str | None) -> None:
+    """An evaluation pass with gradients, batch by batch."""
+    model.eval()
+    for part in x.split(BATCH_SIZE):
+        gradient(model, part, layer)
+
+
+class Cost:
+    """The steps that are measured, on one net and one set of images."""
+
+    def __init__(self, num_samples: int) -> None:
+        self.data = biased_images(num_samples)
+        self.model = rr.models.small_cnn(classes=2, channels=3, size=SHAPE[1])
+        self.objective = rr.recipes.erm()
+        self.strategy = MaskTune()
+        self.x = self.data.train.batch.x
+        self.layer = last_spatial_layer(self.model, self.x[:2])
+
+    def stages(self, out: str | None) -> Stages:
+        """With masks in a file of the folder ``out``, or in memory."""
+        return Stages(self.data, out=out, resume=False, settings=dict(SETTINGS))
+
+    def steps(self) -> dict[str, Step]:
+        """By name, in the order they are run."""
+        return {
+            INPUT: lambda: evaluated(self.model, self.x, None),
+            LAYER: lambda: evaluated(self.model, self.x, self.layer),
+            MASKING: self.masking,
+            EPOCH: self.epoch,
+            SECOND: self.second_stage,
+        }
+
+    def masking(self) -> None:
+        """Draw all masks and write them to a file."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.strategy.masks(self.model, self.stages(folder))
+
+    def masking_in_memory(self) -> MaskBits:
+        """Draw all masks and keep them in memory."""
+        return self.strategy.masks(self.model, self.stages(None))
+
+    def epoch(self) -> None:
+        """Train for an epoch."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.first = self.stages(folder).fit(
+                "train", self.model, self.objective, self.data.train
+            )
+
+    def second_stage(self) -> None:
+        """Draw all masks and train for an epoch on what they leave."""
+        with tempfile.TemporaryDirectory() as folder:
+            stages = self.stages(folder)
+            covered = masked_input(self.data.train, self.strategy.masks(self.model, stages))
+            tuned(stages, self.model, self.objective, covered, self.first, epochs=1, lr=None)
+
+
+def peak_megabytes(step: Step) -> float:
+    """The process's largest resident set while a step runs."""
+    gc.collect()
+    FORGET.write_text("5")
+    step()
+    lines = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
+    return round(int(lines["VmHWM"].split()[0]) * 1024 / 1e6, 1)
+
+
+def memory(cost: Cost) -> dict[str, float] | None:
+    """Peaks in megabytes, what masking adds to an evaluation pass, and the size of the masks."""
+    if not FORGET.exists():
+        return None
+    peaks = {
+        LAYER: peak_megabytes(cost.steps()[LAYER]),
+        f"{MASKING}, masks in a file": peak_megabytes(cost.masking),
+        f"{MASKING}, masks in memory": peak_megabytes(cost.masking_in_memory),
+    }
+    more = {
+        f"{name}, beyond the evaluation": round(value - peaks[LAYER], 1)
+        for name, value in peaks.items()
+        if name != LAYER
+    }
+    return {**peaks, **more, "the masks": round(cost.masking_in_memory().rows.nbytes / 1e6, 1)}
+
+
+def measure(num_samples: int, rounds: int) -> dict[str, object]:
+    """Everything that is said of the cost."""
+    seconds_of(Cost(min(num_samples, 2 * BATCH_SIZE)).steps(), 1)  # warms up
+    cost = Cost(num_samples)
+    seconds = seconds_of(cost.steps(), rounds, warm_up=0, clock=time.process_time)
+    return {
+        "seconds": {name: round(statistics.median(own), 2) for name, own in seconds.items()},
+        "ratios": {
+            f"{one} / {other}": ratio(seconds, one, other)
+            for one, other in (
+                (MASKING, INPUT),
+                (MASKING, LAYER),
+                (MASKING, EPOCH),
+                (SECOND, EPOCH),
+            )
+        },
+        "peak megabytes": memory(cost),
+        "settings": {"num_samples": num_samples, "rounds": rounds, "batch_size": BATCH_SIZE},
+        "machine": machine(),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print and write."""
+    parser = step_parser(__doc__, rounds=3)
+    parser.add_argument("--num-samples", type=int, default=60_000)
+    options = parser.parse_args(arguments)
+    torch.manual_seed(0)
+    publish(measure(options.num_samples, options.rounds), options.out)
+
+
+if __name__ == "__main__":
+    main()

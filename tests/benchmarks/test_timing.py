@@ -1,0 +1,50 @@
+import json
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def timing(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import timing
+
+    return timing
+
+
+def test_rounds_are_in_turn_and_the_first_do_not_count(timing):
+    done, now = [], [0.0]
+
+    def step(name, takes):
+        def run():
+            done.append(name)
+            now[0] += takes * len(done)
+
+        return run
+
+    steps = {"slow": step("slow", 2), "quick": step("quick", 1)}
+    seconds = timing.seconds_of(steps, 2, warm_up=1, clock=lambda: now[0])
+    assert done == ["slow", "quick"] * 3
+    assert seconds == {"slow": [6, 10], "quick": [4, 6]}
+    assert timing.ratio(seconds, "slow", "quick") == round((6 / 4 + 10 / 6) / 2, 3)
+
+
+def test_figures_are_printed_and_written(timing, tmp_path, capsys):
+    options = timing.step_parser("Times.\n\nAll.", rounds=7).parse_args([])
+    assert (options.rounds, options.out) == (7, None)
+    result = {"ratio": 1.5, "machine": timing.machine()}
+    timing.publish(result, None)
+    assert json.loads(capsys.readouterr().out) == result
+    timing.publish(result, tmp_path / "new" / "figures.json")
+    assert json.loads((tmp_path / "new" / "figures.json").read_text()) == result
+
+
+@pytest.mark.parametrize(
+    "script", ["step_time", "alignment_step_time", "density_step_time", "reff_step_time"]
+)
+def test_scripts_share_the_rounds(timing, script):
+    module = __import__(script)
+    assert module.seconds_of is timing.seconds_of
+    assert module.publish is timing.publish
