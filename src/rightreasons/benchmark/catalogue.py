@@ -6,6 +6,8 @@ from rightreasons.benchmark.suite import Suite
 from rightreasons.benchmark.suites import (
     alignment_table1,
     decoy_mnist,
+    density_figure4,
+    density_groups,
     density_table1,
     masktune_figure2,
     masktune_table1,
@@ -18,6 +20,7 @@ from rightreasons.benchmark.suites import (
     r4_table1,
     r4_table2,
     r4_weight_decay,
+    reff_decoy_ham,
     reff_table2,
     reff_table3,
 )
@@ -30,6 +33,8 @@ SUITES: Registry[Suite] = Registry(
     {
         "alignment_table1": alignment_table1,
         "decoy_mnist": decoy_mnist,
+        "density_figure4": density_figure4,
+        "density_groups": density_groups,
         "density_table1": density_table1,
         "masktune_figure2": masktune_figure2,
         "masktune_table1": masktune_table1,
@@ -42,6 +47,7 @@ SUITES: Registry[Suite] = Registry(
         "r4_table1": r4_table1,
         "r4_table2": r4_table2,
         "r4_weight_decay": r4_weight_decay,
+        "reff_decoy_ham": reff_decoy_ham,
         "reff_table2": reff_table2,
         "reff_table3": reff_table3,
     },

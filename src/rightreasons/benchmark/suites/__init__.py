@@ -2,6 +2,8 @@
 
 from rightreasons.benchmark.suites.alignment_table1 import alignment_table1 as alignment_table1
 from rightreasons.benchmark.suites.decoy_mnist import decoy_mnist as decoy_mnist
+from rightreasons.benchmark.suites.density_figure4 import density_figure4 as density_figure4
+from rightreasons.benchmark.suites.density_groups import density_groups as density_groups
 from rightreasons.benchmark.suites.density_table1 import density_table1 as density_table1
 from rightreasons.benchmark.suites.masktune_figure2 import masktune_figure2 as masktune_figure2
 from rightreasons.benchmark.suites.masktune_table1 import masktune_table1 as masktune_table1
@@ -14,12 +16,15 @@ from rightreasons.benchmark.suites.r4_model_size import r4_model_size as r4_mode
 from rightreasons.benchmark.suites.r4_table1 import r4_table1 as r4_table1
 from rightreasons.benchmark.suites.r4_table2 import r4_table2 as r4_table2
 from rightreasons.benchmark.suites.r4_weight_decay import r4_weight_decay as r4_weight_decay
+from rightreasons.benchmark.suites.reff_decoy_ham import reff_decoy_ham as reff_decoy_ham
 from rightreasons.benchmark.suites.reff_table2 import reff_table2 as reff_table2
 from rightreasons.benchmark.suites.reff_table3 import reff_table3 as reff_table3
 
 __all__ = [
     "alignment_table1",
     "decoy_mnist",
+    "density_figure4",
+    "density_groups",
     "density_table1",
     "masktune_figure2",
     "masktune_table1",
@@ -32,6 +37,7 @@ __all__ = [
     "r4_table1",
     "r4_table2",
     "r4_weight_decay",
+    "reff_decoy_ham",
     "reff_table2",
     "reff_table3",
 ]
