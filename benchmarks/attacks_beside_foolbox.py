@@ -10,7 +10,6 @@ together have fooled the net wherever a point on the way does; that column is wh
 """
 
 import argparse
-import json
 from pathlib import Path
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 import rightreasons as rr
 from rightreasons.attacks import PGD, apgd_pair, strongest_of
+from timing import publish
 
 RADII = {"linf": (0.03, 0.06, 0.1), "l2": (0.2, 0.4, 0.7)}
 SHARE_OF_RADIUS = 1 / 8
@@ -89,10 +89,7 @@ def main() -> None:
         for epsilon in radii
     }
     result = {"images": options.images, "steps": options.steps, "accuracy": found}
-    text = json.dumps(result, indent=2)
-    print(text)
-    if options.out is not None:
-        options.out.write_text(text + "\n")
+    publish(result, options.out)
 
 
 if __name__ == "__main__":

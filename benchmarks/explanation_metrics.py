@@ -15,7 +15,6 @@ library's number.
 """
 
 import argparse
-import json
 import platform
 import time
 from collections.abc import Callable
@@ -29,6 +28,7 @@ import rightreasons as rr
 from rightreasons.metrics import RPS, AdvInsertion, Insertion
 from rightreasons.metrics.reconstruction import RATIOS
 from rightreasons.sample_noise import sample_noise
+from timing import publish
 
 EPSILONS = (4 / 255, 8 / 255, 16 / 255)
 NUM_DRAWS = 10
@@ -254,10 +254,7 @@ def main() -> None:
         "machine": platform.processor() or platform.machine(),
         **found,
     }
-    text = json.dumps(result, indent=2)
-    print(text)
-    if options.out is not None:
-        options.out.write_text(text + "\n")
+    publish(result, options.out)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ the same images, the same net, and their own way to batches.
 """
 
 import argparse
-import json
 import time
 import warnings
 from pathlib import Path
@@ -25,6 +24,7 @@ from torch import nn
 import rightreasons as rr
 from rightreasons.explainers import InputGradient
 from rightreasons.metrics import Insertion
+from timing import publish
 
 STEPS = 16  # so that a step is a whole number of the 1,024 pixels
 RATIOS = tuple(step / STEPS for step in range(STEPS))
@@ -103,10 +103,7 @@ def main() -> None:
         "times_faster": round(scaled / ours, 2),
         "insertion on the few": {"library": value, "quantus": other},
     }
-    text = json.dumps(result, indent=2)
-    print(text)
-    if options.out is not None:
-        options.out.write_text(text + "\n")
+    publish(result, options.out)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ def test_predicted_once(tmp_path):
     assert np.array_equal(cached_rows(folder, **KEYS, make=refuse), ROWS)
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "text", "other hash", "other shape"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", "packing", "other hash", "other shape"])
 def test_damaged_or_other_files_are_made_anew(tmp_path, damage, caplog):
     cached_rows(tmp_path, **KEYS, make=lambda: ROWS)
     (path,) = tmp_path.iterdir()
@@ -31,6 +31,9 @@ def test_damaged_or_other_files_are_made_anew(tmp_path, damage, caplog):
         keys["data"] = "d" * 12 + "e" * 52
     elif damage == "other shape":
         np.savez(path, rows=ROWS[:1], annotator=KEYS["annotator"], data=KEYS["data"])
+    elif damage == "packing":  # the first packed byte; before it, 30 bytes, a name, an extra field
+        start = 30 + int.from_bytes(whole[26:28], "little") + int.from_bytes(whole[28:30], "little")
+        path.write_bytes(whole[:start] + b"\xff" + whole[start + 1 :])
     else:
         path.write_bytes({"cut": whole[: len(whole) // 2], "empty": b"", "text": b"hello"}[damage])
     assert np.array_equal(cached_rows(tmp_path, **keys, make=lambda: ROWS + 1), ROWS + 1)

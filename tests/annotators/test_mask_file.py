@@ -6,6 +6,7 @@ from PIL import Image
 import rightreasons as rr
 from rightreasons.annotators.mask_file import file_names, with_mask_files
 from rightreasons.datasets import Augmented, InMemory, Selected
+from rightreasons.datasets.remasked import Remasked
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 
 
@@ -33,6 +34,18 @@ def test_masks_called_as_places(make_squares, masks, polarity, inside):
     assert torch.equal(batch.mask[5, 0], expected)
     assert found.has_masks and found.digest() != data.digest()
     assert torch.equal(found.at_epoch(1).take(torch.tensor([5])).mask, batch.mask[5:6])
+
+
+def test_masks_move_with_augmented_images(make_squares, masks):
+    x = torch.zeros(24, 1, 8, 8)
+    x[:, :, :4] = 1  # as the masks
+    data = Augmented(InMemory(make_squares().batch.replace(x=x)), crop=2, seed=3)
+    same = Remasked(data, lambda mask, annotated, _: (mask, annotated), key="same")
+    for given in (data, same):
+        found = with_mask_files(given, masks, polarity="irrelevant")
+        seen = found.at_epoch(1).take(torch.tensor([3, 5]))
+        assert torch.equal(seen.mask, seen.x)
+        assert not torch.equal(seen.x, x[:2])
 
 
 def test_masks_called_as_files(tmp_path):

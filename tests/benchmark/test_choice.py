@@ -10,15 +10,21 @@ from rightreasons.errors import InvalidSettingError
 def choose(make_suite, make_row, find_among):
     """The choice of a method whose candidates reached these values; None failed."""
 
-    def chosen(*values, select_by="swap_accuracy"):
+    def chosen(*values, select_by="swap_accuracy", error=None, **changes):
         grid = [{"lr": 10.0**-number} for number in range(len(values))]
-        suite = make_suite(methods=(Method(name="ERM", grid=grid),), select_by=select_by)
+        methods = (Method(name="ERM", grid=grid),)
+        suite = make_suite(methods=methods, select_by=select_by, **changes)
         line = lines(suite, "small")[0]
         rows = []
         for cell, value in zip(line.candidates(), values, strict=True):
             row = make_row(cell, failure="" if value is not None else "infinite")
             if value is not None:
                 row.results["metrics"]["validation"] = {select_by: value}
+            if value is not None and error is not None:
+                ends = {"low": value - 1.959964 * error, "high": value + 1.959964 * error}
+                row.results["metrics"]["validation"] |= {
+                    f"{select_by}/{end}": at for end, at in ends.items()
+                }
             rows.append(row)
         return line.choice(find_among(rows))
 
@@ -31,6 +37,21 @@ def test_the_best_on_validation_data_is_chosen(choose):
 
 def test_of_equals_the_first_is_chosen(choose):
     assert choose(0.1, 0.9, 0.9).candidate == 1
+
+
+def test_candidates_within_a_standard_error_are_equals(choose):
+    values = (0.5, 0.85, 0.9, 0.89)
+    assert choose(*values, error=0.06).candidate == 2
+    assert choose(*values, error=0.06, ties_within=1.0).candidate == 1
+    assert choose(*values, error=0.04, ties_within=1.0).candidate == 2
+    assert choose(*values, error=0.04, ties_within=2.0).value == 0.85
+    less = choose(0.5, 0.15, 0.1, select_by="calibration_error", error=0.06, ties_within=1.0)
+    assert less.candidate == 1
+
+
+def test_a_measure_without_an_interval_has_no_standard_error(choose):
+    with pytest.raises(InvalidSettingError, match="'swap_accuracy/low' is not among them"):
+        choose(0.1, 0.9, ties_within=1.0)
 
 
 def test_where_less_is_better_the_least_is_chosen(choose):

@@ -27,6 +27,12 @@ def test_thresholds_are_told(make_suite):
     assert "only candidates" not in told(make_suite())
 
 
+def test_ties_are_told(make_suite):
+    assert "candidates within one standard error of the best" in told(make_suite(ties_within=1))
+    assert "candidates within 2 standard errors of the best" in told(make_suite(ties_within=2.0))
+    assert "standard error" not in told(make_suite())
+
+
 def test_columns_tell_titles_and_brackets(make_suite):
     parts = {"variants": (Variant(name="a", title="first"),), "figures": Figures("Table 0")}
     notes = compare(make_suite(**parts, layout="columns"), []).notes

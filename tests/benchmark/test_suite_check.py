@@ -122,3 +122,8 @@ def test_a_threshold_must_be_finite(make_suite):
 def test_the_layout_must_be_known(make_suite):
     with pytest.raises(InvalidSettingError, match="`layout` to be 'blocks' or 'columns', but got"):
         make_suite(layout="rows")
+
+
+def test_ties_have_a_finite_width(make_suite):
+    with pytest.raises(InvalidSettingError, match="`ties_within` of the suite .* but got -1"):
+        make_suite(ties_within=-1)

@@ -106,8 +106,10 @@ class PseudoAnnotator:
             "width": checked_number("width", width, low=2),
             "depth": checked_number("depth", depth, low=1, high=8),
             "num_updates": checked_number("num_updates", num_updates),
-            "batch_size": checked_number("batch_size", batch_size or own["batch_size"]),
-            "lr": checked_factor("lr", lr or own["lr"]),
+            "batch_size": checked_number(
+                "batch_size", own["batch_size"] if batch_size is None else batch_size
+            ),
+            "lr": checked_factor("lr", own["lr"] if lr is None else lr),
             "l1_weight": checked_factor("l1_weight", l1_weight),
             "flip": checked_flag("flip", flip),
             "shift": checked_number("shift", shift, low=0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,6 +61,6 @@ def _read(
         with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
             rows: NDArray[np.uint8] = kept["rows"]
             matches = str(kept["annotator"]) == annotator and str(kept["data"]) == data
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
     return rows if matches and rows.shape == shape and rows.dtype == np.uint8 else None

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rightreasons.datasets import Augmented, Dataset, MaskBits, Selected
+from rightreasons.annotators.before_augmentation import before_augmentation
+from rightreasons.datasets import Dataset, MaskBits, Selected
 from rightreasons.datasets.altered import Altered
 from rightreasons.datasets.image_file import read_mask
 from rightreasons.datasets.image_stream import ImageStream
@@ -80,7 +81,8 @@ def with_mask_files(data: Dataset, folder: str | Path, *, polarity: str) -> Data
     """Take the masks of some images from a folder; the data's own are put aside.
 
     A mask is a black and white image called as the image's file, ``cat/001.jpg`` ->
-    ``001.png``, or, where images have no files of their own, as its place, ``17.png``.
+    ``001.png``, or, where images have no files of their own, as its place, ``17.png``. Where
+    training sees images flipped and cropped, masks move with them.
 
     Args:
         data: Images ``(C, H, W)``.
@@ -90,8 +92,6 @@ def with_mask_files(data: Dataset, folder: str | Path, *, polarity: str) -> Data
     """
     checked_choice("polarity", polarity, POLARITIES)
     path = Path(folder)
-    if isinstance(data, Augmented):
-        data = data.base
     if len(data.card.shape) != 3:
         raise InvalidSettingError(
             f"Expected images of shape (C, H, W) to read masks for, but {data.card.name!r} has "
@@ -118,4 +118,5 @@ def with_mask_files(data: Dataset, folder: str | Path, *, polarity: str) -> Data
         rows[place] = packed((mask if polarity == "irrelevant" else ~mask)[None].float())[0]
     annotated = torch.zeros(len(data), dtype=torch.bool)
     annotated[known] = True
-    return MaskFiles(data, MaskBits(rows, size=(height, width)), annotated)
+    bits = MaskBits(rows, size=(height, width))
+    return before_augmentation(data, lambda base: MaskFiles(base, bits, annotated))

@@ -12,6 +12,8 @@ from rightreasons.errors import InvalidSettingError
 
 __all__ = ["Choice", "choose"]
 
+ENDS = ("low", "high")
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -32,7 +34,7 @@ class Choice:
 
 
 def choose(suite: Suite, rows: Sequence[Row | None], threshold: Threshold | None = None) -> Choice:
-    """Choose among candidates by their rows; of equals the first.
+    """Choose among candidates by their rows; of equals, see `Suite.ties_within`, the first.
 
     A failed candidate is never chosen, nor is one whose value is not a finite number.
 
@@ -63,12 +65,24 @@ def choose(suite: Suite, rows: Sequence[Row | None], threshold: Threshold | None
         fell_short = not allowed
         by, allowed = (1, finite) if fell_short else (0, allowed)
     best = max(allowed, key=lambda number: _signed(keys[by], allowed[number][by]))
+    if suite.ties_within and not fell_short:
+        slack = suite.ties_within * _standard_error(suite, rows[best])
+        lowest = _signed(keys[0], allowed[best][0]) - slack
+        best = next(n for n, v in allowed.items() if _signed(keys[0], v[0]) >= lowest)
     return Choice(decided=True, candidate=best, value=finite[best][0], fell_short=fell_short)
 
 
 def _signed(key: str, value: float) -> float:
     """More is better."""
     return value if higher_is_better(key.split("/")[0]) else -value
+
+
+def _standard_error(suite: Suite, row: Row | None) -> float:
+    """By the 95 % interval of what is chosen by."""
+    if row is None:
+        return 0.0
+    low, high = (_validation_value(suite, row, f"{suite.select_by}/{end}") for end in ENDS)
+    return 0.0 if low is None or high is None else (high - low) / (2 * 1.959964)
 
 
 def _validation_value(suite: Suite, row: Row, key: str) -> float | None:

@@ -44,9 +44,17 @@ def _choosing(suite: Suite, budget: Budget, lines: Sequence[ComparedLine]) -> li
     return [
         f"Settings are chosen by {suite.select_by} on validation data at seed "
         f"{budget.seeds[0]}, among {' or '.join(map(str, counts))} candidates for every method; "
-        "of equals the first. Test data take no part in it.",
+        f"{_ties(suite)}of equals the first. Test data take no part in it.",
         *_thresholds(suite),
     ]
+
+
+def _ties(suite: Suite) -> str:
+    if not suite.ties_within:
+        return ""
+    number = "one" if suite.ties_within == 1 else f"{suite.ties_within:g}"
+    errors = f"{number} standard error{'' if suite.ties_within == 1 else 's'}"
+    return f"candidates within {errors} of the best count as its equals, and "
 
 
 def _thresholds(suite: Suite) -> list[str]:

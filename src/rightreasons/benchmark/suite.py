@@ -115,6 +115,10 @@ class Suite:
             ``"group_accuracy/worst"`` where there are groups.
         select_if: Choose among the candidates that reach this only; where less of the metric is
             better, that stay at or below it. If none does, the one that comes nearest is chosen.
+        ties_within: How many standard errors of the best a candidate may be off and still count as
+            its equal; of equals the first is chosen. With 1 and candidates that begin with the
+            strongest penalty it is the rule of one standard error, for measures that have an
+            interval.
         budgets: By name; ``"small"`` and ``"paper"``.
         figures: The paper's.
         protocol: What differs from the paper, a sentence each.
@@ -135,6 +139,7 @@ class Suite:
     figures: Figures = Figures()
     protocol: Sequence[str] = ()
     select_if: Threshold | None = None
+    ties_within: float = 0.0
     layout: Layout = "blocks"
 
     def __post_init__(self) -> None:

@@ -33,6 +33,11 @@ def refuse_inconsistent(suite: Suite) -> None:
     _refuse_unknown_fields(suite)
     _refuse_unequal_grids(suite)
     _refuse_endless_thresholds(suite)
+    if not 0 <= suite.ties_within < math.inf:
+        raise InvalidSettingError(
+            f"Expected `ties_within` of the suite {suite.name!r} to be a finite number of standard "
+            f"errors, 0 or more, but got {suite.ties_within!r}."
+        )
     for name, budget in suite.budgets.items():
         if not budget.seeds or len(set(budget.seeds)) < len(budget.seeds):
             raise InvalidSettingError(

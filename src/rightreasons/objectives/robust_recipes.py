@@ -33,7 +33,7 @@ __all__ = [
 
 def smooth_r3(
     *,
-    weight: Weight = 30.0,
+    weight: Weight = 100.0,
     epsilon: float = 0.1,
     num_samples: int = 3,
     noise: str = "uniform",
@@ -85,7 +85,7 @@ def rand_r4(
 
 def adv_r4(
     *,
-    weight: Weight = 30.0,
+    weight: Weight = 100.0,
     epsilon: float | None = 0.5,
     num_steps: int = 3,
     step_size: float = 0.25,

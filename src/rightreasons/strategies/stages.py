@@ -176,7 +176,7 @@ def _gathered(num_rows: int, chunks: Iterable[NDArray[Any]]) -> NDArray[Any]:
             rows = np.empty((num_rows, *chunk.shape[1:]), chunk.dtype)
         rows[place : place + len(chunk)] = chunk
         place += len(chunk)
-    return rows
+    return rows[:place]
 
 
 def _write_rows(file: Any, num_rows: int, chunks: Iterable[NDArray[Any]]) -> None:

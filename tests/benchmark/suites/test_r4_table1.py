@@ -28,4 +28,4 @@ def test_the_papers_figures(suite):
 
 def test_its_size(suite):
     planned = plan(suite, "small", lambda config: None)
-    assert len(planned.cells) + planned.num_unknown == 2 * 9 * (2 + 2) + 5 * 3
+    assert len(planned.cells) + planned.num_unknown == 9 * (3 + 2) + 9 * 3 + 9 * (2 + 2)

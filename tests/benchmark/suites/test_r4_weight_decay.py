@@ -20,7 +20,7 @@ def test_the_papers_figures(suite):
 def test_decay_and_masks_vary(suite):
     (line,) = lines(suite, "small", variants=["20 %, decay 0.01"], methods=["R3"])
     config = line.cell(0, 0).config
-    assert config.settings == {"weight_decay": 0.01, "weight": 150.0}
+    assert config.settings == {"weight_decay": 0.01, "weight": 500.0}
     assert config.data_settings == {"colours": "faint", "mask_fraction": 0.2}
 
 

@@ -36,9 +36,10 @@ def r4_mask_fraction() -> Suite:
         table="Figure 1",
         base=r4.BASE,
         variants=variants,
-        methods=r4.methods(*MNIST_METHODS, "oracle"),
+        methods=r4.methods(*MNIST_METHODS, "oracle", grids=r4.ABLATION_GRIDS),
         measures=(*r4.ACCURACY[:2], r4.MASKED_FRAGILITY),
-        select_by="swap_accuracy",
+        select_by=r4.CHOICE,
+        ties_within=r4.TIES_WITHIN,
         budgets=r4.budgets(derm=derm),
         figures=read_figures(FIGURES),
         protocol=(*r4.PROTOCOL, *PROTOCOL),
@@ -61,7 +62,7 @@ def _variants() -> list[Variant]:
         Variant(
             name=f"ross masks {_percent(FEW)}",
             overrides=r4.reduced(r4.ROSS, mask_fraction=FEW),
-            grids=r4.scaled(r4.MNIST_GRIDS, FEW, ("Adv-R4", "Cert-R4")),
+            grids=r4.scaled(r4.ABLATION_GRIDS, FEW, ("Adv-R4", "Cert-R4")),
             methods=("Adv-R4", "Cert-R4"),
             chosen_in=mnist.name,
         ),
@@ -74,7 +75,7 @@ def _fewer_masks(whole: Variant, fraction: float, methods: tuple[str, ...]) -> V
     return Variant(
         name=f"{whole.name.split()[0]} masks {_percent(fraction)}",
         overrides=r4.reduced(whole.overrides, mask_fraction=fraction),
-        grids=r4.scaled(r4.MNIST_GRIDS, fraction, methods),
+        grids=r4.scaled(r4.ABLATION_GRIDS, fraction, methods),
         methods=methods,
         chosen_in=whole.name,
     )

@@ -41,9 +41,10 @@ def r4_weight_decay() -> Suite:
             *(_variant(fraction, 0.0) for fraction in FRACTIONS[1:]),
             *(_variant(fraction, decay) for decay in DECAYS for fraction in FRACTIONS),
         ],
-        methods=r4.methods("ERM", *PENALISED, "oracle"),
+        methods=r4.methods("ERM", *PENALISED, "oracle", grids=r4.ABLATION_GRIDS),
         measures=r4.ACCURACY[:2],
-        select_by="swap_accuracy",
+        select_by=r4.CHOICE,
+        ties_within=r4.TIES_WITHIN,
         budgets=r4.budgets(seeds=(0,)),
         figures=read_figures(FIGURES),
         protocol=(*r4.PROTOCOL, *PROTOCOL),
@@ -58,7 +59,7 @@ def _variant(fraction: float, decay: float) -> Variant:
     return Variant(
         name=f"{100 * fraction:.0f} %, {f'decay {decay:g}' if decay else 'no decay'}",
         overrides={**data, **settings},
-        grids=r4.scaled(r4.MNIST_GRIDS, fraction, SCALED) if fraction < 1 else {},
+        grids=r4.scaled(r4.ABLATION_GRIDS, fraction, SCALED) if fraction < 1 else {},
         methods=methods,
         chosen_in="100 %, no decay",
     )
