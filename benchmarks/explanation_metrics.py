@@ -239,7 +239,7 @@ def main() -> None:
     batch = cifar_like(options.images)
     if options.data_dir is not None:
         batch = rr.datasets.load("cifar10", data_dir=options.data_dir).test.take(
-            range(options.images)
+            torch.arange(options.images)
         )
     found = measure(model, batch, options.few, options.steps)
     result = {

@@ -29,7 +29,7 @@ def masktune_figure2() -> Suite:
         methods=part.methods(),
         measures=part.MEASURES,
         select_by="accuracy",
-        budgets=part.budgets(epochs=3),
+        budgets=part.budgets(epochs=4),
         figures=read_figures(FIGURES),
         protocol=(*part.PROTOCOL, *PROTOCOL),
     )

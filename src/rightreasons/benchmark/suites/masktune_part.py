@@ -37,8 +37,8 @@ MEASURES = (
 )
 
 PROTOCOL = (
-    "The rate is 0.01 throughout, so that fine-tuning has it too. The paper halves it every 25 of "
-    "its 100 epochs and fine-tunes with what is left.",
+    "The rate is constant, so that fine-tuning has it too. The paper's is 0.01, halved every 25 of "
+    "its 100 epochs, and it fine-tunes with what is left.",
     "5,000 of the 60,000 training images, with their squares, are held out; none of the settings "
     "was chosen on them.",
     "Heat maps are cut at mean plus two deviations of all pixels, as the paper says; its public "
@@ -62,8 +62,12 @@ def budgets(epochs: int) -> dict[str, Budget]:
     return {
         "small": Budget(
             seeds=(0, 1, 2),
-            overrides={"epochs": epochs},
-            protocol=(f"{before} before fine-tuning, to fit two cores; the paper has 100.",),
+            overrides={"epochs": epochs, "lr": 0.05},
+            protocol=(
+                f"{before} before fine-tuning, to fit two cores; the paper has 100. The rate is "
+                "0.05: of one run each with 0.01 and 0.05, it was more accurate on validation data "
+                "(98.5 against 97.5 %); the test results of both were seen.",
+            ),
         ),
         "paper": Budget(
             seeds=(0, 1, 2),

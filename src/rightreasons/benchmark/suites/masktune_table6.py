@@ -25,7 +25,7 @@ def masktune_table6() -> Suite:
         methods=part.methods("RandMask, any size", "MaskTune"),
         measures=part.MEASURES,
         select_by="accuracy",
-        budgets=part.budgets(epochs=3),
+        budgets=part.budgets(epochs=4),
         figures=read_figures(FIGURES),
         protocol=part.PROTOCOL,
     )
