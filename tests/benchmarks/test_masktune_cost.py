@@ -42,11 +42,10 @@ def test_everything_is_measured_in_one_run(script, tmp_path, monkeypatch, capsys
 
 
 def test_what_was_measured_keeps_to_the_bounds():
-    path = BENCHMARKS / "results" / "masktune_cost.json"
-    if not path.exists():
-        pytest.skip("no figures are kept yet")
-    figures = json.loads(path.read_text())
+    figures = json.loads((BENCHMARKS / "results" / "masktune_cost.json").read_text())
     ratios, peaks = figures["ratios"], figures["peak megabytes"]
     assert ratios["masking / evaluation with gradients"] <= 1.5
     assert ratios["second stage / an epoch of ERM"] < 2
-    assert peaks["masking, masks in a file, beyond the evaluation"] <= peaks["the masks"]
+    steps = 3.5  # megabytes by which the resident set moves anyway, a third of a per cent of it
+    for where in ("in a file", "in memory"):
+        assert peaks[f"masking, masks {where}, beyond the evaluation"] <= peaks["the masks"] + steps
