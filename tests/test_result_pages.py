@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rightreasons import benchmark
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs" / "results").glob("*.md"))
 ORDER = ("before", "after")
@@ -73,3 +75,34 @@ def test_speeds_are_what_was_measured():
     words = "{:.1f} (RPS), {:.1f} (Insertion) and {:.1f} (Adv-Insertion)".format(*shares)
     assert words in text
     assert f"in {kept('insertion_beside_quantus')['times_faster']:.1f} times the time" in text
+
+
+def test_density_is_what_was_measured():
+    text = words_of("density")
+    less = [row["less"] for row in kept("density_figure4")["at_equal_accuracy"]]
+    assert f"{100 * min(less):.0f} to {100 * max(less):.0f} % below" in text
+    table = benchmark.show_suite("density-table1", ROOT / "benchmarks" / "results" / "density")
+    lines = {line["method"]: line["measures"] for line in table.to_dict()["lines"]}
+    leakage = {name: line["leakage"]["ours"]["mean"] for name, line in lines.items()}
+    assert all(value < 0.2 * leakage["ST"] for name, value in leakage.items() if "Density" in name)
+    assert min(leakage, key=leakage.get) == "IG-SUM"
+
+
+def test_attacks_beside_foolbox_are_what_was_measured():
+    text = words_of("density")
+    for attack, found in kept("attacks_beside_foolbox")["accuracy"].items():
+        cells = " | ".join(f"{100 * value:.2f}" for value in found.values())
+        assert f"| {attack} | {cells} |" in text
+        assert found["pgd"] == found["foolbox, any point"]
+        assert found["apgd, CE and DLR"] <= found["pgd"]
+
+
+def test_costs_of_density_are_what_was_measured():
+    text, found = words_of("density"), kept("density_step_time")
+    for net in ("mlp2, batch 128", "resnet18, batch 128"):
+        beside = found[net]["10 classes, beside input_gradient"]["density logsumexp"]
+        ratio = found[net]["10 classes"]["density logsumexp"]
+        assert f"| {net} | density logsumexp | {ratio:.2f} | {beside:.2f} |" in text
+        assert beside <= 1.05
+    many = found["mlp2, batch 128"]["many classes beside few"]["density logsumexp"]
+    assert f"takes {many:.2f} of the time" in text
