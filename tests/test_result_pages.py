@@ -1,12 +1,13 @@
 """The tables of the pages on results are those the committed rows give."""
 
 import importlib.util
+import inspect
 import json
 from pathlib import Path
 
 import pytest
 
-from rightreasons import benchmark
+from rightreasons import benchmark, recipes
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs" / "results").glob("*.md"))
@@ -106,3 +107,18 @@ def test_costs_of_density_are_what_was_measured():
         assert beside <= 1.05
     many = found["mlp2, batch 128"]["many classes beside few"]["density logsumexp"]
     assert f"takes {many:.2f} of the time" in text
+
+
+@pytest.mark.parametrize("method", ["Smooth-R3", "IBP-Ex", "Rand-R4", "Adv-R4", "Cert-R4"])
+def test_what_was_chosen_on_decoy_mnist_is_the_recipes_default(method):
+    table = benchmark.show_suite("r4-table1", ROOT / "benchmarks" / "results" / "r4")
+    chosen = {
+        line["variant"]: line["chosen"]["settings"]
+        for line in table.to_dict()["lines"]
+        if line["method"] == method and line["variant"].startswith("mnist")
+    }
+    recipe = getattr(recipes, method.lower().replace("-", "_"))
+    defaults = {name: one.default for name, one in inspect.signature(recipe).parameters.items()}
+    assert sorted(chosen) == ["mnist-faint", "mnist-ross"]
+    for settings in chosen.values():
+        assert settings == {name: defaults[name] for name in settings}

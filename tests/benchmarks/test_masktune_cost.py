@@ -46,6 +46,4 @@ def test_what_was_measured_keeps_to_the_bounds():
     ratios, peaks = figures["ratios"], figures["peak megabytes"]
     assert ratios["masking / evaluation with gradients"] <= 1.5
     assert ratios["second stage / an epoch of ERM"] < 2
-    steps = 3.5  # megabytes by which the resident set moves anyway, a third of a per cent of it
-    for where in ("in a file", "in memory"):
-        assert peaks[f"masking, masks {where}, beyond the evaluation"] <= peaks["the masks"] + steps
+    assert peaks["masking, masks in memory, beyond the evaluation"] <= peaks["the masks"]
