@@ -132,15 +132,24 @@ def peak_megabytes(step: Step) -> float:
     return round(int(lines["VmHWM"].split()[0]) * 1024 / 1e6, 1)
 
 
-def memory(cost: Cost) -> dict[str, float] | None:
-    """Peaks in megabytes, what masking adds to an evaluation pass, and the size of the masks."""
+def memory(cost: Cost, rounds: int) -> dict[str, float] | None:
+    """Peaks in megabytes, what masking adds to an evaluation pass, and the size of the masks.
+
+    Medians of some rounds in turns: an allocator keeps what it once took, so that who comes first
+    seems to need more.
+    """
     if not FORGET.exists():
         return None
-    peaks = {
-        LAYER: peak_megabytes(cost.steps()[LAYER]),
-        f"{MASKING}, masks in a file": peak_megabytes(cost.masking),
-        f"{MASKING}, masks in memory": peak_megabytes(cost.masking_in_memory),
+    steps: dict[str, Step] = {
+        LAYER: cost.steps()[LAYER],
+        f"{MASKING}, masks in a file": cost.masking,
+        f"{MASKING}, masks in memory": cost.masking_in_memory,
     }
+    found: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(rounds):
+        for name, step in steps.items():
+            found[name].append(peak_megabytes(step))
+    peaks = {name: statistics.median(own) for name, own in found.items()}
     more = {
         f"{name}, beyond the evaluation": round(value - peaks[LAYER], 1)
         for name, value in peaks.items()
@@ -165,7 +174,7 @@ def measure(num_samples: int, rounds: int) -> dict[str, object]:
                 (SECOND, EPOCH),
             )
         },
-        "peak megabytes": memory(cost),
+        "peak megabytes": memory(cost, rounds),
         "settings": {"num_samples": num_samples, "rounds": rounds, "batch_size": BATCH_SIZE},
         "machine": machine(),
     }

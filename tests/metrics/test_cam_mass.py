@@ -65,6 +65,22 @@ def test_the_last_layer_is_looked_for_in_each_model():
         assert value == pytest.approx(measured(net, BATCH, layer=metric._chosen.layers[0])[""])
 
 
+def test_of_several_layers_the_mean_share_counts():
+    net = explainers.cnn(nn.ReLU).double().eval()
+    batch = rr.Batch(
+        x=torch.rand(1, 2, 4, 4, dtype=torch.float64),
+        y=torch.tensor([0]),
+        mask=LEFT[:1].double(),
+    )
+    for label in range(3):
+        one = batch.replace(y=torch.tensor([label]))
+        values = [measured(net, one, layer=layer) for layer in ("0", "2")]
+        alive = [value[""] for value in values if value["n"]]
+        both = measured(net, one, layer=["0", "2"])
+        assert both["n"] == bool(alive)
+        assert both[""] == pytest.approx(sum(alive) / max(len(alive), 1))
+
+
 def test_errors():
     with pytest.raises(InvalidBatchError, match="Expected data with masks for CamMass"):
         measured(reading(LEFT[0, 0]), rr.Batch(x=BATCH.x, y=BATCH.y))

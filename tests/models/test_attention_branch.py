@@ -30,11 +30,20 @@ def test_the_residual_net_keeps_its_parameters(backbone):
     assert net(torch.rand(2, 1, 16, 16)).shape == (2, 5)
 
 
+def test_the_small_net_keeps_its_parameters_and_its_places():
+    net = attention_branch(classes=5, channels=1, size=16, backbone="small_cnn")
+    plain = create("small_cnn", classes=5, channels=1, size=16, padding=1)
+    own = {name.split(".", 1)[1] for name, _ in net.named_parameters() if "attention" not in name}
+    assert {name for name, _ in plain.named_parameters()} <= own
+    assert net(torch.rand(2, 1, 16, 16)).shape == (2, 5)
+    assert net.features(torch.rand(1, 1, 16, 16)).shape == (1, 32, 8, 8)
+
+
 def test_by_name_and_errors():
     assert isinstance(
         create("attention-branch", classes=3, channels=3, size=8, width=1 / 32), AttentionBranch
     )
-    with pytest.raises(InvalidSettingError, match="`backbone` to be 'resnet18' or 'resnet34'"):
+    with pytest.raises(InvalidSettingError, match="`backbone` to be .*'small_cnn'"):
         attention_branch(backbone="vgg11")
     with pytest.raises(InvalidSettingError, match="`classes` to be a whole number from 2"):
         AttentionBranch(features=nn.Identity(), perception=nn.Identity(), channels=3, classes=1)

@@ -23,6 +23,20 @@ def test_heat_map_layer_is_the_last_activation_before_the_last_pooling():
     assert layers[layers.index("pool2") - 1] == "act4"
 
 
+def test_padded_maps_lie_where_the_image_has_them():
+    net = small_cnn(size=16, padding=1)
+    net.eval()
+    x = torch.zeros(1, 3, 16, 16)
+    x[..., 12, 4] = 1
+    moved = (net[:12](x) - net[:12](torch.zeros_like(x))).abs().sum(dim=1)[0]
+    assert moved.shape == (8, 8)
+    rows, columns = moved.nonzero(as_tuple=True)
+    assert rows.float().mean().item() == pytest.approx(12 / 2, abs=1)
+    assert columns.float().mean().item() == pytest.approx(4 / 2, abs=1)
+    with pytest.raises(InvalidSettingError, match="`padding`"):
+        small_cnn(padding=2)
+
+
 def test_image_too_small():
     with pytest.raises(InvalidSettingError, match="at least 16 x 16 pixels for small_cnn"):
         small_cnn(size=15)

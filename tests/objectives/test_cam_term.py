@@ -58,6 +58,16 @@ def test_weights_are_by_layer():
 
 
 @pytest.mark.parametrize("make", [ReFF, ReFFL1, ReFFL2])
+def test_a_ramp_lets_the_term_grow_to_its_weight(make):
+    model, whole = net(), make().as_objective()
+    grown = make(ramp=0.5).as_objective()
+    grown.prepare(BATCH, num_passes=4)
+    full = whole(model, BATCH).total.item()
+    values = [grown(model, BATCH).total.item() for _ in range(4)]
+    assert values == pytest.approx([0, full / 2, full, full])
+
+
+@pytest.mark.parametrize("make", [ReFF, ReFFL1, ReFFL2])
 def test_maps_that_are_zero_give_zero_and_no_gradient(make):
     model = net()
     with torch.no_grad():

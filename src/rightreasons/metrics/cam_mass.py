@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import final
+
+import torch
 
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError
@@ -28,7 +31,8 @@ class CamMass(Metric):
     says nothing, and such samples are many in some nets.
 
     Args:
-        layer: Name of the layer whose maps are looked at; None is the last one that has any.
+        layer: Name of the layer whose maps are looked at; None is the last one that has any. Of
+            several names a sample's share is the mean over those whose map is not zero.
         target: What is differentiated.
 
     References:
@@ -38,7 +42,9 @@ class CamMass(Metric):
     name = "cam_mass"
     higher_is_better = False
 
-    def __init__(self, *, layer: str | None = None, target: Target | str = Target.LOGIT) -> None:
+    def __init__(
+        self, *, layer: str | Sequence[str] | None = None, target: Target | str = Target.LOGIT
+    ) -> None:
         super().__init__()
         self.layer = layer
         self.target = Target(target)
@@ -56,6 +62,9 @@ class CamMass(Metric):
             layer = self.layer or last_spatial_layer(probe.model, probe.features.detach())
             self._chosen = GradCAM(layers=layer, target=self.target)
         cam = self._chosen(probe.model, probe.features.detach(), probe.batch.y)
+        if cam.shape[1] > 1:
+            heat = cam.sum(dim=(2, 3), keepdim=True)
+            cam = cam / torch.where(heat == 0, 1, heat)
         return mass_rows(cam, probe.mask.mean(dim=1, keepdim=True))
 
     def summary(self, rows: Rows) -> dict[str, float]:

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from rightreasons.models.activation import Activation
 from rightreasons.models.image_size import Size
-from rightreasons.models.resnet import ResNet, resnet18, resnet34, resnet50
+from rightreasons.models.resnet import resnet18, resnet34, resnet50
+from rightreasons.models.small_cnn import small_cnn
 from rightreasons.setting import checked_choice, checked_number
 
 __all__ = ["AttentionBranch", "attention_branch"]
@@ -93,9 +94,11 @@ def attention_branch(
     width: float = 1.0,
     activation: Activation = "relu",
 ) -> AttentionBranch:
-    """Residual net with an attention branch before its last stage.
+    """Residual net with an attention branch before its last stage, or a small net with one.
 
-    The first three stages are the features, the last one and the head the perception branch.
+    The first three stages are the features, the last one and the head the perception branch. Of
+    the small net, padded so that maps lie where the image has them, the features are the four
+    convolutions.
 
     Differs from the paper: the attention branch begins with a convolution where it has a copy of
     the last stage, so that a slim net stays slim.
@@ -104,9 +107,9 @@ def attention_branch(
         classes: How many classes there are.
         channels: Of the images.
         size: Of the images, one side or ``(H, W)``.
-        backbone: ``"resnet18"``, ``"resnet34"`` or ``"resnet50"`` (the paper's).
-        stem: See `ResNet`.
-        width: See `ResNet`.
+        backbone: ``"resnet18"``, ``"resnet34"``, ``"resnet50"`` (the paper's) or ``"small_cnn"``.
+        stem: See `ResNet`; of no use to the small net.
+        width: See `ResNet`; of no use to the small net.
         activation: See `ResNet`.
 
     Example:
@@ -118,8 +121,10 @@ def attention_branch(
     References:
         fukui2019attention
     """
-    make = _BACKBONES[checked_choice("backbone", backbone, tuple(_BACKBONES))]
-    net = make(
+    checked_choice("backbone", backbone, (*_BACKBONES, "small_cnn"))
+    if backbone == "small_cnn":
+        return _small(classes=classes, channels=channels, size=size, activation=activation)
+    net = _BACKBONES[backbone](
         classes=classes,
         channels=channels,
         size=size,
@@ -134,5 +139,16 @@ def attention_branch(
     return AttentionBranch(features=features, perception=perception, channels=last, classes=classes)
 
 
-def _part(net: ResNet, *names: str) -> nn.Sequential:
+def _small(*, classes: int, channels: int, size: Size, activation: Activation) -> AttentionBranch:
+    net = small_cnn(classes=classes, channels=channels, size=size, padding=1, activation=activation)
+    names = list(net._modules)
+    end = names.index("act4") + 1
+    features, perception = _part(net, *names[:end]), _part(net, *names[end:])
+    width = net.bn4.num_features
+    return AttentionBranch(
+        features=features, perception=perception, channels=width, classes=classes
+    )
+
+
+def _part(net: nn.Module, *names: str) -> nn.Sequential:
     return nn.Sequential(OrderedDict((name, net.get_submodule(name)) for name in names))

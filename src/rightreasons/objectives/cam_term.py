@@ -11,11 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rightreasons.datasets.dataset import Dataset
 from rightreasons.double_backward import innermost
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers.activation_gradient import activation_gradients
 from rightreasons.explainers.spatial_layers import resolution_layers
 from rightreasons.objectives.objective import Term
+from rightreasons.objectives.ramp import Ramp
 from rightreasons.probe import Probe
 from rightreasons.setting import checked_factor
 from rightreasons.target import Target
@@ -42,6 +44,8 @@ class CamTerm(Term):
             last block of each resolution (`resolution_layers`), once for a model.
         layer_weights: One for each layer, from the first to the last; None lets the term choose.
         target: What is differentiated, the label's logit as in the paper.
+        ramp: The share of training over which the term grows to its weight. Before a model has
+            learnt anything its maps say nothing, and a strong term keeps it from learning.
     """
 
     needs_gradient = True
@@ -52,6 +56,7 @@ class CamTerm(Term):
         layers: Sequence[str] | str | None = None,
         layer_weights: Sequence[float] | None = None,
         target: Target | str = Target.LOGIT,
+        ramp: float = 0.0,
     ) -> None:
         super().__init__()
         self.layers = (layers,) if isinstance(layers, str) else tuple(layers or ())
@@ -61,6 +66,7 @@ class CamTerm(Term):
         if layer_weights is not None:
             self.layer_weights = tuple(checked_factor("layer_weights", w) for w in layer_weights)
         self.target = Target(target)
+        self.ramp = Ramp(ramp)
         self._found: tuple[weakref.ref[nn.Module], tuple[str, ...]] | None = None
 
     @abstractmethod
@@ -70,6 +76,11 @@ class CamTerm(Term):
     @abstractmethod
     def own_weight(self, cells: int, pixels: int) -> float:
         """The weight of a layer whose maps have so many cells, if none was given."""
+
+    def prepare(self, data: Dataset, *, num_passes: int) -> None:
+        """See `Term.prepare`."""
+        del data
+        self.ramp.prepare(num_passes)
 
     def layers_in(self, model: nn.Module, x: Tensor) -> tuple[str, ...]:
         """See `Term.layers_in`."""
@@ -104,6 +115,7 @@ class CamTerm(Term):
             cells, pixels = heat[0].numel(), mask[0].numel()
             weight = self.own_weight(cells, pixels) if weights is None else weights[number]
             total = total + weight * torch.where(alive, self.distance(cam, mask), 0)
+        total = self.ramp.advanced() * total
         guided = probe.batch.guided
         return total if guided is None else torch.where(guided, total, 0)
 

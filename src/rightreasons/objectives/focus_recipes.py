@@ -26,6 +26,7 @@ def reff(
     layers: Sequence[str] | str | None = None,
     layer_weights: Sequence[float] | None = None,
     target: Target | str = Target.LOGIT,
+    ramp: float = 0.0,
     weight_decay: float = 0.0,
     class_weights: Sequence[float] | None = None,
 ) -> Objective:
@@ -35,7 +36,7 @@ def reff(
         >>> reff(layers="layer4", layer_weights=[1000.0]).weights
         {'cross_entropy': 1.0, 'reff': 1.0}
     """
-    term = ReFF(layers=layers, layer_weights=layer_weights, target=target)
+    term = ReFF(layers=layers, layer_weights=layer_weights, target=target, ramp=ramp)
     return guided(weight * term, weight_decay, class_weights)
 
 
@@ -45,6 +46,7 @@ def reff_l1(
     layers: Sequence[str] | str | None = None,
     layer_weights: Sequence[float] | None = None,
     target: Target | str = Target.LOGIT,
+    ramp: float = 0.0,
     weight_decay: float = 0.0,
     class_weights: Sequence[float] | None = None,
 ) -> Objective:
@@ -54,7 +56,7 @@ def reff_l1(
         >>> reff_l1().weights
         {'cross_entropy': 1.0, 'reff_l1': 0.001}
     """
-    term = ReFFL1(layers=layers, layer_weights=layer_weights, target=target)
+    term = ReFFL1(layers=layers, layer_weights=layer_weights, target=target, ramp=ramp)
     return guided(weight * term, weight_decay, class_weights)
 
 
@@ -64,6 +66,7 @@ def reff_l2(
     layers: Sequence[str] | str | None = None,
     layer_weights: Sequence[float] | None = None,
     target: Target | str = Target.LOGIT,
+    ramp: float = 0.0,
     weight_decay: float = 0.0,
     class_weights: Sequence[float] | None = None,
 ) -> Objective:
@@ -73,7 +76,7 @@ def reff_l2(
         >>> reff_l2().weights
         {'cross_entropy': 1.0, 'reff_l2': 0.001}
     """
-    term = ReFFL2(layers=layers, layer_weights=layer_weights, target=target)
+    term = ReFFL2(layers=layers, layer_weights=layer_weights, target=target, ramp=ramp)
     return guided(weight * term, weight_decay, class_weights)
 
 

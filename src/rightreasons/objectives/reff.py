@@ -32,6 +32,7 @@ class ReFF(CamTerm):
         layers: See `CamTerm`; the paper's are ``["layer1", "layer2", "layer3", "layer4"]``.
         layer_weights: See `CamTerm`; the paper's are ``(15, 60, 250, 1000)``.
         target: See `CamTerm`.
+        ramp: See `CamTerm`.
 
     Example:
         >>> import torch

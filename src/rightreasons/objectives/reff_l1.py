@@ -28,6 +28,7 @@ class ReFFL1(CamTerm):
         layers: See `CamTerm`.
         layer_weights: See `CamTerm`.
         target: See `CamTerm`.
+        ramp: See `CamTerm`.
 
     References:
         adachi2022learning

@@ -29,6 +29,7 @@ class ReFFL2(CamTerm):
         layers: See `CamTerm`.
         layer_weights: See `CamTerm`.
         target: See `CamTerm`.
+        ramp: See `CamTerm`.
 
     References:
         adachi2022learning

@@ -3,7 +3,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
+from rightreasons.annotators import annotated_by_hand, few_places
 from rightreasons.benchmark.plan import plan
 from rightreasons.benchmark.suites.reff_decoy_ham import reff_decoy_ham
 from rightreasons.explainers import resolution_layers
@@ -19,19 +21,23 @@ def cells():
 
 def test_its_size(cells):
     planned = plan(reff_decoy_ham(), "small", lambda config: None)
-    assert len(cells) == 2 * 7 * 2
-    assert len(cells) + planned.num_unknown == 2 * 7 * (2 + 2)
+    assert len(cells) == 2 * 8 * 2
+    assert len(cells) + planned.num_unknown == 2 * 8 * (2 + 2)
 
 
 def test_both_nets_with_all_masks_and_with_twenty(cells):
     kinds = {
-        (cell.config.model, cell.config.recipe, cell.config.data_settings.get("num_masks"))
+        (
+            cell.config.model,
+            cell.config.recipe,
+            cell.config.strategy_settings.get("num_annotations"),
+        )
         for cell in cells
     }
     for model in ("small_cnn", "efficientnet_lite0"):
-        for recipe in ("r3", "reff"):
+        for recipe in ("reff", "reff_l1"):
             assert {(model, recipe, None), (model, recipe, 20)} <= kinds
-        assert {(model, "erm", None), (model, "adv_r4", None)} <= kinds
+        assert {(model, recipe, None) for recipe in ("erm", "r3", "adv_r4")} <= kinds
 
 
 def test_methods_of_a_variant_differ_in_the_recipe_and_not_in_the_images(cells):
@@ -53,26 +59,26 @@ def test_settings_are_chosen_by_pasted_artefacts(cells):
         assert cell.config.metric_settings["swap_accuracy"]["source"] == "pasted"
 
 
-def test_the_heat_map_of_efficientnet_is_four_by_four(cells):
+def test_the_heat_map_of_efficientnet_is_three_by_three(cells):
     config = next(cell.config for cell in cells if cell.config.model == "efficientnet_lite0")
-    net = create("efficientnet_lite0", classes=2, channels=3, size=64, width=1 / 16).eval()
+    net = create("efficientnet_lite0", classes=2, channels=3, size=48, width=1 / 16).eval()
     layer = config.metric_settings["cam_mass"]["layer"]
-    x = net.normalise.mean.new_zeros(1, 3, 64, 64)
+    x = net.normalise.mean.new_zeros(1, 3, 48, 48)
     assert layer in resolution_layers(net, x)
     found = []
     net.get_submodule(layer).register_forward_hook(lambda _, __, y: found.append(y.shape[2:]))
     net(x)
-    assert found == [(4, 4)]
+    assert found == [(3, 3)]
 
 
-def test_twenty_masks_lie_on_images_with_an_artefact(cells):
+def test_half_of_the_few_masks_have_something_in_them(cells):
     if not (FOLDER / "ham10000_128.npz").is_file():
         pytest.skip(f"no photographs of HAM10000 in {FOLDER}")
-    config = next(c.config for c in cells if c.config.data_settings.get("num_masks") == 20)
+    config = next(c.config for c in cells if c.config.strategy == "reff")
     small = {**config.data_settings, "size": 8, "mask_fraction": 0.1}
-    data = replace(config, data_dir=str(FOLDER), data_settings=small).load_data()
-    rows = data.train.labels.new_tensor(range(len(data.train)))
-    batch = data.train.take(rows)
-    assert int(batch.annotated.sum()) == 20
-    assert set(batch.group[batch.annotated].tolist()) == {1}
-    assert batch.mask[batch.annotated].flatten(1).any(dim=1).all()
+    train = replace(config, data_dir=str(FOLDER), data_settings=small).load_data().train
+    number = config.strategy_settings["num_annotations"]
+    places = few_places(train.labels, annotated_by_hand(train), number, seed=0)
+    batch = train.take(places)
+    assert len(places) == 2 * number == 40
+    assert torch.equal(batch.mask.flatten(1).any(dim=1), batch.y == 0)

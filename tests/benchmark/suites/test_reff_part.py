@@ -1,6 +1,8 @@
 import pytest
+import torch
 
 from rightreasons.benchmark.suites import reff_part as reff
+from rightreasons.explainers.spatial_layers import resolution_layers
 from rightreasons.models import create
 from rightreasons.objectives.recipes import RECIPES
 
@@ -13,10 +15,18 @@ def test_every_method_has_candidates_and_a_recipe():
             assert RECIPES.create(overrides["recipe"], **settings).weights["cross_entropy"] == 1
 
 
-@pytest.mark.parametrize("model", ["resnet18", "attention_branch"])
-def test_nets_can_be_built(model):
-    net = create(model, classes=10, channels=3, size=32, **reff.BASE["model_settings"])
-    assert net.get_submodule("layer4" if model == "resnet18" else "attention") is not None
+@pytest.mark.parametrize("name", ["baseline", "ABN"])
+def test_heat_is_measured_at_the_layers_reff_finds(name):
+    method = reff.METHODS[name]
+    net = create(method["model"], classes=10, channels=3, size=32, **method["model_settings"])
+    measured = method.get("metric_settings", reff.BASE["metric_settings"])["cam_mass"]["layer"]
+    prefix = "features." if name == "ABN" else ""
+    assert measured == [prefix + layer for layer in reff.PLACES]
+    x = torch.rand(2, 3, 32, 32)
+    if name == "baseline":
+        assert tuple(measured) == tuple(resolution_layers(net, x))
+    for layer in measured:
+        assert net.get_submodule(layer) is not None
 
 
 def test_methods_by_name():

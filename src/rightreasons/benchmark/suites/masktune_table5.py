@@ -40,7 +40,7 @@ def masktune_table5() -> Suite:
         ),
         measures=part.MEASURES,
         select_by="accuracy",
-        budgets=part.budgets(epochs=1),
+        budgets=part.budgets(epochs=3),
         figures=read_figures(FIGURES),
         protocol=(*part.PROTOCOL, *PROTOCOL),
     )
