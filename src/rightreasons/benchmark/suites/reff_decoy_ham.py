@@ -99,10 +99,10 @@ PROTOCOL = (
     "not occur in training.",
     "Artefacts are four times as large as in life. At the data set's own settings, twice as large "
     "and on half of the benign images, a small CNN hardly takes the shortcut in so few updates: "
-    "in one run of 64 pixels ERM had 77 % of malignant lesions with an artefact right, 82 % without (on all "
-    "benign images 81 % and 92 %, and four times as large 52 % and 93 %). This strength was "
-    "settled by these figures of ERM at test, before any guided run; candidates of guided methods "
-    "were found in runs of the small CNN, seed 0, whose test results were seen.",
+    "in one run with images of 64 pixels ERM had 77 % of malignant lesions with an artefact right, "
+    "82 % without (on all benign images 81 % and 92 %, and four times as large 52 % and 93 %). "
+    "This strength was settled by these figures of ERM at test, before any guided run; candidates "
+    "of guided methods were found in runs of the small CNN, seed 0, whose test results were seen.",
     "Settings are chosen on validation data, which have the same shortcut: by the worst class "
     "after the masked pixels of another validation image were pasted over each (swap_accuracy "
     "with source pasted). It needs the masks of validation images, also where only 20 training "
