@@ -27,4 +27,4 @@ def test_iterations(suite):
 
 def test_its_size(suite):
     planned = plan(suite, "small", lambda config: None)
-    assert len(planned.cells) + planned.num_unknown == 6 * 3
+    assert len(planned.cells) + planned.num_unknown == 8 * 3
