@@ -33,3 +33,18 @@ def test_test_time_is_undone_also_after_an_error():
     assert [module.training for module in model.modules()] == [True, False, True, True]
     assert model[1].running_mean is statistics
     assert torch.equal(statistics, torch.zeros(2))
+
+
+def test_layers_have_other_statistics_for_a_while():
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).train()
+    before = mode.statistics_of(net)
+    own = net[1].running_mean
+    net(torch.rand(8, 2))
+    assert not torch.equal(own, torch.zeros(3))
+    with mode.with_statistics(before):
+        assert torch.equal(net[1].running_mean, torch.zeros(3))
+    assert net[1].running_mean is own
+    with pytest.raises(KeyError), mode.with_statistics(before):
+        raise KeyError
+    assert net[1].running_mean is own
+    assert mode.statistics_of(net.eval()) == []

@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from torch import nn
+from torch import Tensor, nn
 
-__all__ = ["as_at_test_time", "depends_on_mode"]
+__all__ = ["Statistics", "as_at_test_time", "depends_on_mode", "statistics_of", "with_statistics"]
+
+Statistics = list[tuple[nn.Module, dict[str, Tensor | None]]]
+"""Copies of what normalisation layers know of the data, by layer."""
 
 _MODELESS = {
     *(nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Identity, nn.Flatten, nn.Unflatten),
@@ -32,20 +35,39 @@ def as_at_test_time(model: nn.Module) -> Iterator[None]:
     BatchNorm statistics are used and not updated, nothing is dropped.
     """
     training = [module for module in model.modules() if module.training]
-    norms = [module for module in training if isinstance(module, nn.modules.batchnorm._NormBase)]
-    buffers = [(norm, dict(norm._buffers)) for norm in norms]
+    statistics = statistics_of(model)
     for module in training:
         module.training = False
-    for norm, kept in buffers:
-        # The graph keeps the statistics it saw; a later pass in train mode moves them in place.
-        norm._buffers.update({n: b.clone() for n, b in kept.items() if b is not None})
     try:
-        yield
+        # The graph keeps the statistics it saw; a later pass in train mode moves them in place.
+        with with_statistics(statistics):
+            yield
     finally:
         for module in training:
             module.training = True
-        for norm, kept in buffers:
-            norm._buffers.update(kept)
+
+
+def statistics_of(model: nn.Module) -> Statistics:
+    """Copies of the statistics of all layers that would update them."""
+    norms = nn.modules.batchnorm._NormBase
+    layers = [one for one in model.modules() if one.training and isinstance(one, norms)]
+    return [
+        (layer, {n: None if b is None else b.clone() for n, b in layer._buffers.items()})
+        for layer in layers
+    ]
+
+
+@contextmanager
+def with_statistics(statistics: Statistics) -> Iterator[None]:
+    """Let layers have other statistics, and afterwards their own."""
+    own = [(layer, dict(layer._buffers)) for layer, _ in statistics]
+    for layer, others in statistics:
+        layer._buffers.update(others)
+    try:
+        yield
+    finally:
+        for layer, kept in own:
+            layer._buffers.update(kept)
 
 
 def _is_modeless(module: nn.Module) -> bool:

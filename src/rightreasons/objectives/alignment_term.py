@@ -7,7 +7,12 @@ from abc import abstractmethod
 from torch import Tensor
 
 from rightreasons.errors import InvalidSettingError
-from rightreasons.objectives.gradient_pair import PERTURBATIONS, Nearby, gradient_pair
+from rightreasons.objectives.gradient_pair import (
+    PERTURBATIONS,
+    Nearby,
+    gradient_pair,
+    source_gradient,
+)
 from rightreasons.objectives.objective import Term
 from rightreasons.probe import Probe
 from rightreasons.setting import checked_choice, checked_factor, checked_flag, checked_number
@@ -36,6 +41,7 @@ class AlignmentTerm(Term):
     """
 
     needs_gradient = True
+    at_test_time = True
 
     def __init__(
         self,
@@ -61,6 +67,12 @@ class AlignmentTerm(Term):
     @abstractmethod
     def distance(self, nearby: Tensor, source: Tensor) -> Tensor:
         """Of gradients near the samples and at them, both ``(M, D)`` -> ``(M,)``."""
+
+    def leaves(self, probe: Probe) -> bool:
+        """See `Term.leaves`."""
+        if self.detach_source:
+            source_gradient(probe, self.target, detached=True)
+        return self.detach_source
 
     def forward(self, probe: Probe) -> Tensor:
         """See `Term.forward`."""

@@ -78,16 +78,20 @@ def gradient_pair(probe: Probe, nearby: Nearby) -> GradientPair:
 
 
 def source_gradient(probe: Probe, target: Target, *, detached: bool) -> Tensor:
-    """The gradient at the samples, to be compared with others of `Probe.at`."""
-    if probe.depends_on_mode:
-        create_graph = probe.create_graph and not detached
-        return probe.at(probe.features.detach(), create_graph=create_graph).gradient(target)
-    if not detached or not (probe.features.requires_grad and probe.logits.requires_grad):
-        return probe.gradient(target)
-    with torch.enable_grad():
-        value = target(probe.logits, probe.batch.y).sum()
-    (gradient,) = torch.autograd.grad(value, probe.features, retain_graph=True)
-    return gradient
+    """The gradient at the samples, to be compared with others of `Probe.at`; taken once."""
+
+    def taken() -> Tensor:
+        if probe.depends_on_mode:
+            create_graph = probe.create_graph and not detached
+            return probe.at(probe.features.detach(), create_graph=create_graph).gradient(target)
+        if not detached or not (probe.features.requires_grad and probe.logits.requires_grad):
+            return probe.gradient(target)
+        with torch.enable_grad():
+            value = target(probe.logits, probe.batch.y).sum()
+        (gradient,) = torch.autograd.grad(value, probe.features, retain_graph=True)
+        return gradient
+
+    return probe.once(("source", target, detached), taken)
 
 
 def nearby_gradient(probe: Probe, points: Tensor, target: Target) -> Tensor:

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.double_backward import innermost, refuse_wrappers
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
-from rightreasons.mode import depends_on_mode
+from rightreasons.mode import Statistics, depends_on_mode, statistics_of, with_statistics
 from rightreasons.objectives.auto_weight import AutoWeight
 from rightreasons.objectives.loss import Loss, stopping_at
+from rightreasons.objectives.settled import settled
 from rightreasons.probe import Need, Probe, strongest
 from rightreasons.types import Batch
 
@@ -58,6 +59,8 @@ class Term(_Summand):
     """Whether it reads input gradients; ``"inside"`` if those of masked features alone."""
     is_task: bool = False
     """Whether it is what the model is for, against which penalties are weighed."""
+    at_test_time: bool = False
+    """Whether its gradients are of the model as at test time, whatever mode it is in."""
 
     @abstractmethod
     def forward(self, probe: Probe) -> Tensor:
@@ -67,6 +70,17 @@ class Term(_Summand):
         """Names of the layers it reads in this model: `layers`, unless it looks for them."""
         del model, x
         return self.layers
+
+    def leaves(self, probe: Probe) -> bool:
+        """Take what the term needs of the graph of the shared pass, if it can then do without.
+
+        Returns:
+            Whether the graph may be freed before ``forward``: then the memory a penalty needs
+            comes in the place of the task's, not on top of it. A term that does not say so keeps
+            the graph.
+        """
+        del probe
+        return False
 
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
         """Look at the training data before the first step.
@@ -144,12 +158,17 @@ class Objective(_Summand):
             raise InvalidBatchError("Expected a batch with at least one sample, but got none.")
         terms: dict[str, Term] = dict(self.terms.items())  # type: ignore[arg-type]
         needs_gradient = strongest(term.needs_gradient for term in terms.values())
-        apart = needs_gradient and self.frozen_statistics and depends_on_mode(model)
+        mixes = any(term.needs_gradient and not term.at_test_time for term in terms.values())
+        apart = mixes and self.frozen_statistics and depends_on_mode(model)
         settings: dict[str, Any] = {
             "create_graph": torch.is_grad_enabled(),
             "layers": _layers(terms, model, batch.x),
             "max_rows": self.max_rows,
         }
+        parameters = tuple(weight for weight in model.parameters() if weight.requires_grad)
+        own = [weight for weight in self.parameters() if weight.requires_grad]
+        prunes = bool(needs_gradient) and not batch.x.requires_grad
+        stops: list[Tensor] | None = [*parameters, *own] if prunes else None
         if needs_gradient:
             refuse_wrappers(model)
         if apart:  # first, since the task's pass moves the statistics
@@ -158,16 +177,13 @@ class Objective(_Summand):
             probe = Probe(model, batch, **settings)
             measured |= _means({n: one for n, one in terms.items() if n not in measured}, probe)
         else:
+            before = statistics_of(model) if self.frozen_statistics else []
             probe = Probe(model, batch, needs_gradient=needs_gradient, **settings)
-            measured = _means(terms, probe)
+            measured = _frugal(terms, probe, stops, before)
         parts = {name: measured[name] for name in terms}
-        parameters = tuple(weight for weight in model.parameters() if weight.requires_grad)
         self._warm_up(parts, parameters, len(batch))
         weights = self.weights
         total = torch.stack([weights[name] * part for name, part in parts.items()]).sum()
-        prunes = bool(needs_gradient) and not batch.x.requires_grad
-        own = [weight for weight in self.parameters() if weight.requires_grad]
-        stops: list[Tensor] | None = [*parameters, *own] if prunes else None
         logits = probe.logits.detach()
         return Loss(stopping_at(total, stops), parts, weights, logits, parameters, stops)
 
@@ -237,6 +253,25 @@ class Objective(_Summand):
 def _layers(terms: dict[str, Term], model: nn.Module, x: Tensor) -> list[str]:
     core = innermost(model)
     return list(dict.fromkeys(name for one in terms.values() for name in one.layers_in(core, x)))
+
+
+def _frugal(
+    terms: dict[str, Term], probe: Probe, stops: list[Tensor] | None, before: Statistics
+) -> dict[str, Tensor]:
+    """Means of all terms; where penalties have passes of their own, the task's graph goes first.
+
+    These passes see the statistics from before the task's pass moved them, if any are given.
+    """
+    penalties = {name: one for name, one in terms.items() if one.needs_gradient}
+    first = {name: one for name, one in terms.items() if name not in penalties}
+    scaled = torch.is_autocast_enabled(probe.logits.device.type)  # small gradients would vanish
+    with with_statistics(before):
+        leaves = [one.leaves(probe) for one in penalties.values()] if probe.create_graph else []
+    means = _means(first, probe)
+    if leaves and all(leaves) and stops is not None and not scaled:
+        means = settled(means, stops)
+    with with_statistics(before):
+        return {**means, **_means(penalties, probe)}
 
 
 def _means(terms: dict[str, Term], probe: Probe) -> dict[str, Tensor]:

@@ -50,8 +50,8 @@ METHODS: Mapping[str, Overrides] = {
     },
     "R3": {"recipe": "r3", **_NET},
     "Adv-R4": {"recipe": "adv_r4", "settings": {"num_steps": 1}, **_NET},
-    "ReFF (L1, n = 10)": {
-        "recipe": "reff_l1",
+    "ReFF (L2, n = 10)": {
+        "recipe": "reff_l2",
         "settings": {"ramp": RAMP},
         "strategy": "reff",
         "strategy_settings": {"num_annotations": 10},
@@ -75,7 +75,7 @@ GRIDS: Mapping[str, Grid] = {
     "ABN": _weights(1.0, 10.0),
     "R3": _weights(0.1, 1.0),
     "Adv-R4": _weights(0.1, 1.0),
-    "ReFF (L1, n = 10)": _weights(3.0, 10.0),
+    "ReFF (L2, n = 10)": _weights(3.0, 10.0),
     "oracle": _RATES,
 }
 

@@ -12,8 +12,8 @@ __all__ = ["reff_table3"]
 
 FIGURES = Path(__file__).with_suffix(".yaml")
 
-NO_SHORTCUT = ("baseline", "ReFF", "ReFF (L1)")
-PHOTOGRAPHS = ("baseline", "ReFF (L1)", "oracle")
+NO_SHORTCUT = ("baseline", "ReFF", "ReFF (L2)")
+PHOTOGRAPHS = ("baseline", "ReFF (L2)", "oracle")
 
 PROTOCOL = (
     "All training images are annotated: the lines n = 0 and n = All of the table, with the "
