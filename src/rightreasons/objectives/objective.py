@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.double_backward import innermost, refuse_wrappers
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
-from rightreasons.mode import Statistics, depends_on_mode, statistics_of, with_statistics
+from rightreasons.mode import depends_on_mode, statistics_of
 from rightreasons.objectives.auto_weight import AutoWeight
 from rightreasons.objectives.loss import Loss, stopping_at
-from rightreasons.objectives.settled import settled
+from rightreasons.objectives.term_means import frugal_means, term_means
 from rightreasons.probe import Need, Probe, strongest
 from rightreasons.types import Batch
 
@@ -76,8 +76,7 @@ class Term(_Summand):
 
         Returns:
             Whether the graph may be freed before ``forward``: then the memory a penalty needs
-            comes in the place of the task's, not on top of it. A term that does not say so keeps
-            the graph.
+            comes in the place of the task's, not on top of it.
         """
         del probe
         return False
@@ -173,13 +172,15 @@ class Objective(_Summand):
             refuse_wrappers(model)
         if apart:  # first, since the task's pass moves the statistics
             guided = Probe.at_test_time(model, batch, needs_gradient=needs_gradient, **settings)
-            measured = _means({n: one for n, one in terms.items() if one.needs_gradient}, guided)
+            measured = term_means(
+                {n: one for n, one in terms.items() if one.needs_gradient}, guided
+            )
             probe = Probe(model, batch, **settings)
-            measured |= _means({n: one for n, one in terms.items() if n not in measured}, probe)
+            measured |= term_means({n: one for n, one in terms.items() if n not in measured}, probe)
         else:
             before = statistics_of(model) if self.frozen_statistics else []
             probe = Probe(model, batch, needs_gradient=needs_gradient, **settings)
-            measured = _frugal(terms, probe, stops, before)
+            measured = frugal_means(terms, probe, stops, before)
         parts = {name: measured[name] for name in terms}
         self._warm_up(parts, parameters, len(batch))
         weights = self.weights
@@ -253,38 +254,6 @@ class Objective(_Summand):
 def _layers(terms: dict[str, Term], model: nn.Module, x: Tensor) -> list[str]:
     core = innermost(model)
     return list(dict.fromkeys(name for one in terms.values() for name in one.layers_in(core, x)))
-
-
-def _frugal(
-    terms: dict[str, Term], probe: Probe, stops: list[Tensor] | None, before: Statistics
-) -> dict[str, Tensor]:
-    """Means of all terms; where penalties have passes of their own, the task's graph goes first.
-
-    These passes see the statistics from before the task's pass moved them, if any are given.
-    """
-    penalties = {name: one for name, one in terms.items() if one.needs_gradient}
-    first = {name: one for name, one in terms.items() if name not in penalties}
-    scaled = torch.is_autocast_enabled(probe.logits.device.type)  # small gradients would vanish
-    with with_statistics(before):
-        leaves = [one.leaves(probe) for one in penalties.values()] if probe.create_graph else []
-    means = _means(first, probe)
-    if leaves and all(leaves) and stops is not None and not scaled:
-        means = settled(means, stops)
-    with with_statistics(before):
-        return {**means, **_means(penalties, probe)}
-
-
-def _means(terms: dict[str, Term], probe: Probe) -> dict[str, Tensor]:
-    means = {}
-    for name, term in terms.items():
-        losses = term(probe)
-        if losses.shape != (len(probe.batch),):
-            raise InvalidSettingError(
-                f"Expected the term {name!r} to give one loss a sample, ({len(probe.batch)},), but "
-                f"got shape {tuple(losses.shape)}."
-            )
-        means[name] = losses.mean()
-    return means
 
 
 def _sum(left: Objective, right: Objective) -> Objective:
