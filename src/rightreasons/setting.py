@@ -13,6 +13,7 @@ __all__ = [
     "checked_factor",
     "checked_flag",
     "checked_number",
+    "checked_range",
     "checked_share",
 ]
 
@@ -72,3 +73,22 @@ def checked_share(name: str, value: object) -> float:
             f"Expected `{name}` to be a number from 0 to below 1, but got {value!r}."
         )
     return float(value)
+
+
+def checked_range(valid_range: object) -> tuple[float, float]:
+    """Give back the smallest and the largest value of a feature, or raise.
+
+    Example:
+        >>> checked_range([0, 1])
+        (0.0, 1.0)
+    """
+    try:
+        low, high = (float(end) for end in valid_range)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        low = high = 0.0
+    if not low < high:
+        raise InvalidSettingError(
+            "Expected `valid_range` to be a smallest and a largest value, such as (0.0, 1.0), but "
+            f"got {valid_range!r}."
+        )
+    return low, high

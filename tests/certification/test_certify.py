@@ -210,7 +210,7 @@ def test_data_without_masks(net_of, batch_of):
         ({"num_steps": -1}, "Expected `num_steps` to be a whole number from 0"),
         ({"num_restarts": 0}, "Expected `num_restarts` to be a whole number from 1"),
         ({"seed": -1}, "Expected `seed` to be a whole number from 0"),
-        ({"valid_range": (1, 0)}, "Expected `valid_range` from a smaller to a larger value"),
+        ({"valid_range": (1, 0)}, "Expected `valid_range` to be a smallest and a largest"),
     ],
 )
 def test_settings_out_of_range(net_of, batch_of, settings, words):

@@ -5,7 +5,6 @@ import rightreasons as rr
 from rightreasons.datasets import InMemory
 from rightreasons.datasets.dataset import Card
 from rightreasons.objectives import CertR4, RandR4
-from rightreasons.objectives.robust_term import checked_range
 
 
 @pytest.fixture
@@ -59,7 +58,6 @@ def test_settings_are_checked():
     for bad in ((1.0, 0.0), (1.0,), "no", 3):
         with pytest.raises(rr.errors.InvalidSettingError, match="Expected `valid_range` to be a"):
             CertR4(valid_range=bad)
-    assert checked_range([0, 1]) == (0.0, 1.0)
 
 
 def test_every_valid_value_needs_a_range(probe):

@@ -8,9 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rightreasons.errors import InvalidSettingError
 from rightreasons.sample_noise import sample_noise
-from rightreasons.setting import checked_choice, checked_factor
+from rightreasons.setting import checked_choice, checked_factor, checked_range
 
 __all__ = ["Ball", "BallNorm"]
 
@@ -42,7 +41,7 @@ class Ball:
         object.__setattr__(self, "epsilon", checked_factor("epsilon", self.epsilon))
         object.__setattr__(self, "norm", checked_choice("norm", self.norm, NORMS))
         if self.valid_range is not None:
-            object.__setattr__(self, "valid_range", _checked_range(self.valid_range))
+            object.__setattr__(self, "valid_range", checked_range(self.valid_range))
 
     def projected(self, point: Tensor, x: Tensor) -> Tensor:
         """The points of the balls around ``x`` that are nearest, ``(N, *S)``.
@@ -108,16 +107,3 @@ def _lengths(values: Tensor) -> Tensor:
 
 def _column(values: Tensor) -> tuple[int, ...]:
     return (-1, *(1,) * (values.ndim - 1))
-
-
-def _checked_range(valid_range: object) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in valid_range)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        low = high = 0.0
-    if not low < high:
-        raise InvalidSettingError(
-            "Expected `valid_range` to be a smallest and a largest value, such as (0.0, 1.0), or "
-            f"None, but got {valid_range!r}."
-        )
-    return low, high

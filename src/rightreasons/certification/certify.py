@@ -20,10 +20,10 @@ from rightreasons.certification.verdict import Verdict
 from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.datasets.random_stream import drawn_from
 from rightreasons.double_backward import innermost
-from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.errors import InvalidBatchError
 from rightreasons.mode import as_at_test_time
 from rightreasons.probe import placed
-from rightreasons.setting import checked_choice, checked_factor, checked_number
+from rightreasons.setting import checked_choice, checked_factor, checked_number, checked_range
 from rightreasons.types import Batch
 
 __all__ = ["certify"]
@@ -93,7 +93,7 @@ def certify(
     data = as_dataset(data)
     settings = Settings(
         epsilon=None if epsilon is None else checked_factor("epsilon", epsilon),
-        valid_range=_checked_range(data.card.valid_range if valid_range is None else valid_range),
+        valid_range=checked_range(data.card.valid_range if valid_range is None else valid_range),
         method=checked_choice("method", method, METHODS),
         batch_size=checked_number("batch_size", batch_size),
         num_steps=checked_number("num_steps", num_steps, low=0),
@@ -132,15 +132,6 @@ def certify(
         counterexamples=tuple(counterexamples),
         versions=_versions(),
     )
-
-
-def _checked_range(valid_range: tuple[float, float]) -> tuple[float, float]:
-    low, high = valid_range
-    if not low < high:
-        raise InvalidSettingError(
-            f"Expected `valid_range` from a smaller to a larger value, but got {valid_range!r}."
-        )
-    return float(low), float(high)
 
 
 def _versions() -> dict[str, str]:

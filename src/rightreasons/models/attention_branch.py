@@ -134,9 +134,7 @@ def attention_branch(
     )
     features = _part(net, "conv1", "bn1", "act1", "maxpool", "layer1", "layer2", "layer3")
     perception = _part(net, "layer4", "avgpool", "flatten", "fc")
-    norms = [module for module in net.layer3.modules() if isinstance(module, nn.BatchNorm2d)]
-    last = norms[-1].num_features
-    return AttentionBranch(features=features, perception=perception, channels=last, classes=classes)
+    return _joined(features, perception, classes)
 
 
 def _small(*, classes: int, channels: int, size: Size, activation: Activation) -> AttentionBranch:
@@ -144,10 +142,13 @@ def _small(*, classes: int, channels: int, size: Size, activation: Activation) -
     names = list(net._modules)
     end = names.index("act4") + 1
     features, perception = _part(net, *names[:end]), _part(net, *names[end:])
-    width = net.bn4.num_features
-    return AttentionBranch(
-        features=features, perception=perception, channels=width, classes=classes
-    )
+    return _joined(features, perception, classes)
+
+
+def _joined(features: nn.Module, perception: nn.Module, classes: int) -> AttentionBranch:
+    norms = [module for module in features.modules() if isinstance(module, nn.BatchNorm2d)]
+    last = norms[-1].num_features
+    return AttentionBranch(features=features, perception=perception, channels=last, classes=classes)
 
 
 def _part(net: nn.Module, *names: str) -> nn.Sequential:

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.objectives.objective import Term
-from rightreasons.objectives.robust_term import checked_range
 from rightreasons.probe import Probe
-from rightreasons.setting import checked_factor, checked_number
+from rightreasons.setting import checked_factor, checked_number, checked_range
 from rightreasons.types import Interval
 
 __all__ = ["BallTerm"]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from rightreasons.datasets.dataset import Dataset
-from rightreasons.errors import InvalidSettingError
 from rightreasons.inside import Inside
 from rightreasons.objectives.objective import Term
 from rightreasons.objectives.ramp import Ramp
-from rightreasons.setting import checked_factor
+from rightreasons.setting import checked_factor, checked_range
 from rightreasons.types import Interval
 
-__all__ = ["RobustTerm", "checked_range"]
+__all__ = ["RobustTerm"]
 
 
 class RobustTerm(Term):
@@ -54,17 +53,3 @@ class RobustTerm(Term):
             return Interval(lower, upper)
         values = inside.values
         return Interval(values + factor * (lower - values), values + factor * (upper - values))
-
-
-def checked_range(valid_range: object) -> tuple[float, float]:
-    """Give back a smallest and a largest value, or raise."""
-    try:
-        low, high = (float(end) for end in valid_range)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        low = high = 0.0
-    if not low < high:
-        raise InvalidSettingError(
-            "Expected `valid_range` to be a smallest and a largest value, such as (0.0, 1.0), but "
-            f"got {valid_range!r}."
-        )
-    return low, high
