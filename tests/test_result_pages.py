@@ -122,3 +122,33 @@ def test_what_was_chosen_on_decoy_mnist_is_the_recipes_default(method):
     assert sorted(chosen) == ["mnist-faint", "mnist-ross"]
     for settings in chosen.values():
         assert settings == {name: defaults[name] for name in settings}
+
+
+def test_a_step_of_reff_costs_what_was_measured():
+    found, text = kept("reff_step_time")["resnet18"], words_of("reff")
+    four, last = found["reff, four layers"], found["reff, last layer"]
+    assert (
+        f"takes {four['beside cross-entropy']:.2f} times a cross-entropy step, "
+        f"{four['beside by hand']:.2f} of the same formula written by hand, and "
+        f"{four['beside reff, first layer']:.2f} times ReFF with the first layer alone"
+    ) in text
+    assert f"takes {last['beside cross-entropy']:.2f} times a cross-entropy step, so" in text
+    assert f"four layers are {four['beside reff, last layer']:.2f} times that" in text
+
+
+def test_the_second_stage_of_masktune_costs_what_was_measured():
+    found, text = kept("masktune_cost"), words_of("masktune")
+    ratios, peaks = found["ratios"], found["peak megabytes"]
+    beside = "masking / evaluation with gradients"
+    assert (
+        f"masking took {ratios[beside]:.2f} of an evaluation pass with gradients at the input, "
+        f"{ratios[f'{beside} at the layer']:.2f} of one at the layer, and the whole second stage "
+        f"{ratios['second stage / an epoch of ERM']:.2f} epochs"
+    ) in text
+    more = [
+        peaks[f"masking, masks in {where}, beyond the evaluation"] for where in ("memory", "a file")
+    ]
+    assert (
+        f"{more[0]:.1f} MB with masks in memory and {more[1]:.1f} MB with masks in a file" in text
+    )
+    assert f"the masks themselves are {peaks['the masks']:.1f} MB" in text
