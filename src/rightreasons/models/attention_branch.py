@@ -94,7 +94,7 @@ def attention_branch(
     width: float = 1.0,
     activation: Activation = "relu",
 ) -> AttentionBranch:
-    """Residual net with an attention branch before its last stage, or a small net with one.
+    """Residual or small net with an attention branch before its last part.
 
     The first three stages are the features, the last one and the head the perception branch. Of
     the small net, padded so that maps lie where the image has them, the features are the four
