@@ -20,7 +20,7 @@ def settled(parts: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> dict[str, 
     rest. The scalars can be differentiated once, and for ``inputs`` alone.
 
     Args:
-        parts: By name; their graphs are freed.
+        parts: By name. Their graphs go when nobody else holds them.
         inputs: Leaves, such as a model's parameters.
 
     Example:
@@ -30,15 +30,12 @@ def settled(parts: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> dict[str, 
         >>> square.item(), weight.grad
         (9.0, tensor(12.))
     """
-    last = len(parts) - 1
     result = {}
-    for number, (name, part) in enumerate(parts.items()):
+    for name, part in parts.items():
         if not part.requires_grad:
             result[name] = part
             continue
-        gradients = torch.autograd.grad(
-            part, list(inputs), retain_graph=number < last, allow_unused=True
-        )
+        gradients = torch.autograd.grad(part, list(inputs), retain_graph=True, allow_unused=True)
         result[name] = _Settled.apply(part.detach(), gradients, *inputs)  # type: ignore[no-untyped-call]
     return result
 
