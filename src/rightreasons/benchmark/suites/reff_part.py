@@ -94,15 +94,15 @@ PROTOCOL = (
     "MaskTune's small net, with padding so that heat maps lie where they should, from scratch, "
     "Adam with a cosine schedule; the paper has a ResNet-50 with ImageNet's weights, SGD with "
     "momentum 0.8 and a rate of 0.01.",
-    "ReFF and its variants grow to their weight over the first half of training: at full weight "
-    "from the start they keep a net without pretraining from learning anything.",
+    "ReFF and its variants grow to their weight over the first half of training: in single runs "
+    "large weights from the start kept the net from learning anything.",
     "Weights are chosen on validation images whose backgrounds were exchanged (accuracy after the "
     "swap). Values go over in reading order, which shears a texture where digits differ. The "
     "paper does not say on what it chose. Regime and candidates were found in runs of seed 0 whose "
     "test results were seen.",
     "A layer's weight in ReFF is the number of pixels a cell of its map has, of which the paper's "
     "(15, 60, 250, 1000) are rounded values for its size; maps are normalised after resizing. In "
-    "ReFF (L1) and (L2) it is 1, where the paper's come to less than 0.001.",
+    "ReFF (L1) and (L2) it is 1, where the paper's come to 0.001 at most.",
     "The oracle is the baseline where backgrounds tell nothing; the paper has none.",
     "Heat outside the digit is the share of Grad-CAM maps, the mean of the two layers ReFF acts "
     "on, of 500 test images, and of the 500 validation images, whose backgrounds are those of "
