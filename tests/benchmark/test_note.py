@@ -1,4 +1,4 @@
-from rightreasons.benchmark import Figures, Variant, compare
+from rightreasons.benchmark import Budget, Figures, Variant, compare
 
 
 def told(suite):
@@ -31,6 +31,12 @@ def test_ties_are_told(make_suite):
     assert "candidates within one standard error of the best" in told(make_suite(ties_within=1))
     assert "candidates within 2 standard errors of the best" in told(make_suite(ties_within=2.0))
     assert "standard error" not in told(make_suite())
+
+
+def test_where_candidates_are_compared_is_told(make_suite):
+    assert "on validation data at seed 0, among 2 candidates" in told(make_suite())
+    both = {"small": Budget(seeds=(0, 1), seeds_of_choice=2)}
+    assert "validation data at seeds 0, 1 (mean), among" in told(make_suite(budgets=both))
 
 
 def test_columns_tell_titles_and_brackets(make_suite):

@@ -31,6 +31,37 @@ def test_candidates_come_first_then_the_chosen_one_at_every_seed(make_suite, mak
     assert later.num_unknown == 1
 
 
+def test_candidates_can_be_compared_at_several_seeds(make_suite, make_row, find_among):
+    suite = make_suite(budgets={"small": Budget(seeds=(0, 1, 2), seeds_of_choice=2)})
+    erm = lines(suite, "small", methods=["ERM"])[0]
+    assert names(plan(suite, "small", nothing, methods=["ERM"])) == [
+        "wrong · ERM · lr 0.001 · seed 0",
+        "wrong · ERM · lr 0.01 · seed 0",
+        "wrong · ERM · lr 0.001 · seed 1",
+        "wrong · ERM · lr 0.01 · seed 1",
+    ]
+    values = zip(erm.candidates(), (0.5, 0.7, 0.8, 0.2), strict=True)
+    rows = [make_row(cell, select=value) for cell, value in values]
+    assert not erm.choice(find_among(rows[:3])).decided
+    choice = erm.choice(find_among(rows))
+    assert (choice.candidate, choice.value) == (0, pytest.approx(0.65))  # the better mean
+    later = plan(suite, "small", find_among(rows), methods=["ERM"])
+    assert names(later)[4:] == ["wrong · ERM · lr 0.001 · seed 2"]
+
+
+def test_a_candidate_that_failed_at_one_seed_is_not_chosen(make_suite, make_row, find_among):
+    suite = make_suite(budgets={"small": Budget(seeds=(0, 1), seeds_of_choice=2)})
+    erm = lines(suite, "small", methods=["ERM"])[0]
+    first, second, first_again, second_again = erm.candidates()
+    rows = [
+        make_row(first, select=0.9),
+        make_row(second, select=0.1),
+        make_row(first_again, failure="infinite"),
+        make_row(second_again, select=0.1),
+    ]
+    assert erm.choice(find_among(rows)).candidate == 1
+
+
 def test_one_candidate_need_not_be_waited_for(make_suite):
     suite = make_suite(methods=(Method(name="ERM"), Method(name="other", overrides={"lr": 1.0})))
     planned = plan(suite, "small", nothing)

@@ -12,6 +12,13 @@ def test_seeds_must_be_distinct(make_suite, seeds):
         make_suite(budgets={"small": Budget(seeds=seeds)})
 
 
+@pytest.mark.parametrize("number", [0, 3])
+def test_choosing_at_seeds_that_are_not_there_is_refused(make_suite, number):
+    budget = Budget(seeds=(0, 1), seeds_of_choice=number)
+    with pytest.raises(InvalidSettingError, match=f"1 to 2 seeds.*`seeds_of_choice` is {number}"):
+        make_suite(budgets={"small": budget})
+
+
 @pytest.mark.parametrize(
     ("kind", "members"),
     [

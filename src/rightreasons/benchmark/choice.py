@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rightreasons.benchmark.measure import higher_is_better
@@ -33,23 +34,27 @@ class Choice:
     fell_short: bool = False
 
 
-def choose(suite: Suite, rows: Sequence[Row | None], threshold: Threshold | None = None) -> Choice:
+def choose(
+    suite: Suite, rows: Sequence[Sequence[Row | None]], threshold: Threshold | None = None
+) -> Choice:
     """Choose among candidates by their rows; of equals, see `Suite.ties_within`, the first.
 
-    A failed candidate is never chosen, nor is one whose value is not a finite number.
+    A candidate's value is the mean of its rows. One with a failed row is never chosen, nor one
+    with a value that is not a finite number.
 
     Args:
         suite: Says by what to choose.
-        rows: Of the candidates, in their order; None is not finished.
+        rows: Of each candidate, in their order, one a seed; None is not finished.
         threshold: A key and what it must reach to be chosen among.
     """
-    if any(row is None for row in rows):
+    finished = [[row for row in each if row is not None] for each in rows]
+    if any(len(found) < len(each) for found, each in zip(finished, rows, strict=True)):
         return Choice(decided=False)
     keys = [suite.select_by, *([threshold[0]] if threshold is not None else [])]
     measured = {
-        number: [_validation_value(suite, row, key) for key in keys]
-        for number, row in enumerate(rows)
-        if row is not None and not row.failure
+        number: [_mean(_validation_value(suite, row, key) for row in each) for key in keys]
+        for number, each in enumerate(finished)
+        if not any(row.failure for row in each)
     }
     finite = {
         number: [value for value in values if value is not None]
@@ -66,7 +71,7 @@ def choose(suite: Suite, rows: Sequence[Row | None], threshold: Threshold | None
         by, allowed = (1, finite) if fell_short else (0, allowed)
     best = max(allowed, key=lambda number: _signed(keys[by], allowed[number][by]))
     if suite.ties_within and not fell_short:
-        slack = suite.ties_within * _standard_error(suite, rows[best])
+        slack = suite.ties_within * _standard_error(suite, finished[best])
         lowest = _signed(keys[0], allowed[best][0]) - slack
         best = next(n for n, v in allowed.items() if _signed(keys[0], v[0]) >= lowest)
     return Choice(decided=True, candidate=best, value=finite[best][0], fell_short=fell_short)
@@ -77,12 +82,19 @@ def _signed(key: str, value: float) -> float:
     return value if higher_is_better(key.split("/")[0]) else -value
 
 
-def _standard_error(suite: Suite, row: Row | None) -> float:
-    """By the 95 % interval of what is chosen by."""
-    if row is None:
-        return 0.0
-    low, high = (_validation_value(suite, row, f"{suite.select_by}/{end}") for end in ENDS)
-    return 0.0 if low is None or high is None else (high - low) / (2 * 1.959964)
+def _standard_error(suite: Suite, rows: Sequence[Row]) -> float:
+    """By the 95 % intervals of what is chosen by: of one row, or of the mean of several."""
+    errors = []
+    for row in rows:
+        low, high = (_validation_value(suite, row, f"{suite.select_by}/{end}") for end in ENDS)
+        errors.append(0.0 if low is None or high is None else (high - low) / (2 * 1.959964))
+    return math.hypot(*errors) / len(errors)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = list(values)
+    finite = [value for value in known if value is not None]
+    return math.fsum(finite) / len(finite) if len(finite) == len(known) else None
 
 
 def _validation_value(suite: Suite, row: Row, key: str) -> float | None:

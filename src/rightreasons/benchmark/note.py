@@ -42,11 +42,16 @@ def _choosing(suite: Suite, budget: Budget, lines: Sequence[ComparedLine]) -> li
     if counts[-1] == 1:
         return []
     return [
-        f"Settings are chosen by {suite.select_by} on validation data at seed "
-        f"{budget.seeds[0]}, among {' or '.join(map(str, counts))} candidates for every method; "
+        f"Settings are chosen by {suite.select_by} on validation data at {_compared_at(budget)}, "
+        f"among {' or '.join(map(str, counts))} candidates for every method; "
         f"{_ties(suite)}of equals the first. Test data take no part in it.",
         *_thresholds(suite),
     ]
+
+
+def _compared_at(budget: Budget) -> str:
+    seeds = budget.seeds[: budget.seeds_of_choice]
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds))} (mean)"
 
 
 def _ties(suite: Suite) -> str:

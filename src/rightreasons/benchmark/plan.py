@@ -50,19 +50,31 @@ class Line:
         return [self.cell(number, first) for number in range(self.num_candidates)]
 
     def candidates(self) -> list[Cell]:
-        """Every candidate at the first seed; none where the choice is made elsewhere."""
-        return self.possible_cells() if self.source is self else []
+        """All of them, seed by seed, at those to choose at; none where that is done elsewhere."""
+        return [
+            self.cell(number, seed)
+            for seed in self.budget.seeds[: self._num_seeds_of_choice()]
+            for number in range(self.num_candidates)
+        ]
 
     def seeds_after_choice(self) -> Sequence[int]:
-        """The seeds the chosen candidate runs at; candidates had the first, if they ran here."""
-        return self.budget.seeds[1:] if self.source is self else self.budget.seeds
+        """The seeds the chosen candidate runs at; not those it was compared at here."""
+        return self.budget.seeds[self._num_seeds_of_choice() :]
+
+    def _num_seeds_of_choice(self) -> int:
+        if self.source is not self:
+            return 0
+        return self.budget.seeds_of_choice if self.num_candidates > 1 else 1
 
     def choice(self, find: Find) -> Choice:
         """The candidate that is best on validation data; the first of equals."""
         if self.num_candidates == 1:
             return Choice(decided=True, candidate=0)
         rows = [find(cell.config) for cell in self.source.candidates()]
-        return choose(self.suite, rows, self.suite.threshold(self.source.variant))
+        by_candidate = [
+            rows[number :: self.num_candidates] for number in range(self.num_candidates)
+        ]
+        return choose(self.suite, by_candidate, self.suite.threshold(self.source.variant))
 
 
 @dataclass(frozen=True)

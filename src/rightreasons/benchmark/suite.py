@@ -83,7 +83,9 @@ class Budget:
     """How much to spend, the same for every method.
 
     Args:
-        seeds: One run each; candidates are compared at the first.
+        seeds: One run each.
+        seeds_of_choice: How many of them, from the first, candidates are compared at; by the mean,
+            where there are several.
         overrides: Such as the number of epochs.
         variants: More of them, by the name of a variant.
         protocol: What differs from the paper with this budget, a sentence each.
@@ -93,6 +95,7 @@ class Budget:
     overrides: Overrides = field(default_factory=dict)
     variants: Mapping[str, Overrides] = field(default_factory=dict)
     protocol: Sequence[str] = ()
+    seeds_of_choice: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,6 +44,12 @@ def refuse_inconsistent(suite: Suite) -> None:
                 f"Expected the budget {name!r} of the suite {suite.name!r} to have distinct "
                 f"seeds, at least one, but got {tuple(budget.seeds)}."
             )
+        if not 1 <= budget.seeds_of_choice <= len(budget.seeds):
+            raise InvalidSettingError(
+                f"Expected the budget {name!r} of the suite {suite.name!r} to choose at 1 to "
+                f"{len(budget.seeds)} seeds, as many as it has, but `seeds_of_choice` is "
+                f"{budget.seeds_of_choice!r}."
+            )
 
 
 def _refuse_repeated_names(suite: Suite) -> None:

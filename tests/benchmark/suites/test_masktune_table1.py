@@ -19,7 +19,7 @@ def test_every_method_can_be_built(suite):
 
 def test_its_size(suite):
     planned = plan(suite, "small", lambda config: None)
-    assert len(planned.cells) + planned.num_unknown == (8 + 9) * 3
+    assert len(planned.cells) + planned.num_unknown == (9 + 10) * 3
 
 
 def test_the_net_fits_the_digits(suite):

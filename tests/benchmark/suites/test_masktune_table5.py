@@ -18,13 +18,20 @@ def test_the_papers_figures(suite):
 
 
 def test_iterations(suite):
-    found = {line.method.name: line.cell(0, 0).config for line in lines(suite, "small")}
-    assert found["1 iteration"].strategy_settings == {}
-    assert found["2 iterations, accumulative"].strategy_settings == {"iterations": 2}
-    assert found["3 iterations"].strategy_settings == {"iterations": 3, "accumulate": False}
+    found = {line.method.name: line.cell(1, 3).config for line in lines(suite, "small")}
+    assert found["1 iteration"].strategy_settings == {"k": 1.5}
+    assert found["2 iterations, accumulative"].strategy_settings == {"iterations": 2, "k": 1.5}
+    expected = {"iterations": 3, "accumulate": False, "k": 1.5}
+    assert found["3 iterations"].strategy_settings == expected
     assert all(config.data_settings == {"squares": 2} for config in found.values())
 
 
 def test_its_size(suite):
     planned = plan(suite, "small", lambda config: None)
-    assert len(planned.cells) + planned.num_unknown == 8 * 3
+    assert len(planned.cells) + planned.num_unknown == 6 * 2 * 3
+
+
+def test_the_papers_cut_is_the_first_candidate_and_all_seeds_choose(suite):
+    line = lines(suite, "small", methods=["1 iteration"])[0]
+    assert line.cell(0, 3).config.strategy_settings == {"k": 2.0}
+    assert line.seeds_after_choice() == ()

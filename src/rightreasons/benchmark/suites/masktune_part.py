@@ -39,8 +39,7 @@ MEASURES = (
 PROTOCOL = (
     "The rate is constant, so that fine-tuning has it too. The paper's is 0.01, halved every 25 of "
     "its 100 epochs, and it fine-tunes with what is left.",
-    "5,000 of the 60,000 training images, with their squares, are held out; none of the settings "
-    "was chosen on them.",
+    "5,000 of the 60,000 training images, with their squares, are held out.",
     "Heat maps are cut at mean plus two deviations of all pixels, as the paper says; its public "
     "code takes those of the positive ones.",
     "Weights are those of the last epoch; the paper draws heat maps with the best by validation.",
