@@ -13,6 +13,7 @@ the same images, the same net, and their own way to batches.
 """
 
 import argparse
+import statistics
 import time
 import warnings
 from pathlib import Path
@@ -77,6 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--few", type=int, default=250, help="images for Quantus")
+    parser.add_argument("--rounds", type=int, default=3, help="in turns; medians are told")
     parser.add_argument("--width", type=float, default=0.25, help="of LeNet")
     parser.add_argument("--data-dir", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=None)
@@ -90,13 +92,17 @@ def main() -> None:
     model.eval()
     test = data.test
     batch, some = (test.take(torch.arange(number)) for number in (options.images, options.few))
-    ours, _ = by_library(model, batch)
-    _, value = by_library(model, some)
-    theirs, other = by_quantus(model, some)
+    _, value = by_library(model, some)  # the first of each also warms up
+    _, other = by_quantus(model, some)
+    rounds = [
+        (by_library(model, batch)[0], by_quantus(model, some)[0]) for _ in range(options.rounds)
+    ]
+    ours, theirs = (statistics.median(seconds) for seconds in zip(*rounds, strict=True))
     scaled = theirs * options.images / options.few
     result = {
         "images": options.images,
         "few": options.few,
+        "rounds": options.rounds,
         "width": options.width,
         "threads": torch.get_num_threads(),
         "seconds": {"library": ours, "quantus": scaled},

@@ -6,7 +6,7 @@ import rightreasons as rr
 from rightreasons.datasets import Card, InMemory
 from rightreasons.errors import InvalidBatchError, UnknownNameError
 from rightreasons.metrics import METRICS, suitable
-from rightreasons.metrics.explanation_metric import ExplanationMetric, laid_out
+from rightreasons.metrics.explanation_metric import ExplanationMetric
 
 NAMES = [name for name in METRICS if issubclass(METRICS[name], ExplanationMetric)]
 
@@ -49,11 +49,3 @@ def test_lrp_by_name_takes_the_range_of_the_data():
     model = nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.ReLU(), nn.Linear(4, 2))
     found = rr.evaluate(model, data, [METRICS.create("rps", explainers="lrp", num_draws=2)])
     assert 0 < found["rps/lrp"] == found["rps"] <= 1
-
-
-def test_images_are_laid_out_with_channels_last_and_stay_the_same():
-    x = torch.rand(2, 3, 4, 5)
-    assert torch.equal(laid_out(x), x)
-    assert laid_out(x).stride() == (60, 1, 15, 3)
-    vectors = torch.rand(2, 3)
-    assert laid_out(vectors) is vectors

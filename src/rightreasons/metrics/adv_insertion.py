@@ -11,7 +11,7 @@ from rightreasons.attacks import AttributionManipulation, frame_map
 from rightreasons.errors import InvalidBatchError
 from rightreasons.explainers import Explainer, postprocessed
 from rightreasons.metrics.attribution_choice import Explainers, attributions, named_explainers
-from rightreasons.metrics.explanation_metric import COMFORTABLE_ROWS
+from rightreasons.metrics.cache_friendly import COMFORTABLE_ROWS
 from rightreasons.metrics.metric import Rows
 from rightreasons.metrics.reconstruction import RATIOS, Reconstruction
 from rightreasons.probe import Probe

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor, nn
 
 from rightreasons.errors import InvalidSettingError
 from rightreasons.explainers import EXPLAINERS, LRP, Explainer, InputGradient, InputTimesGradient
+from rightreasons.metrics.cache_friendly import comfortable_parts
 from rightreasons.target import Target
 
 __all__ = ["Explainers", "attributions", "named_explainers"]
@@ -54,12 +56,20 @@ def attributions(
         if isinstance(explainer, InputGradient | InputTimesGradient):
             target = explainer.target
             if target not in gradients:
-                gradients[target] = InputGradient(target=target)(model, x, y)
+                gradients[target] = _gradient(target, model, x, y)
             is_plain = isinstance(explainer, InputGradient)
             result[name] = gradients[target] if is_plain else x * gradients[target]
         else:
             result[name] = explainer(model, x, y)
     return result
+
+
+def _gradient(target: Target, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """The input gradient, as many samples at a time as the caches of a processor hold."""
+    explainer = InputGradient(target=target)
+    parts = comfortable_parts(x)
+    labels = torch.split(y, [len(part) for part in parts])
+    return torch.cat([explainer(model, *part) for part in zip(parts, labels, strict=True)])
 
 
 def _made(explainer: str | Explainer, valid_range: tuple[float, float]) -> Explainer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from rightreasons.datasets.dataset import Dataset
@@ -12,21 +11,7 @@ from rightreasons.metrics.attribution_choice import Explainers, named_explainers
 from rightreasons.metrics.metric import Metric
 from rightreasons.probe import Probe
 
-__all__ = ["COMFORTABLE_ROWS", "ExplanationMetric", "laid_out"]
-
-COMFORTABLE_ROWS = 64
-"""Rows of a stacked pass whose activations still fit the caches of a processor."""
-
-
-def laid_out(x: Tensor) -> Tensor:
-    """The same values, in memory as convolutions on a processor like them: channels last.
-
-    Convolutions follow the layout of their input, so that a stack of images takes about a quarter
-    less time, whatever the layout of the weights.
-    """
-    if x.ndim != 4 or x.device.type != "cpu":
-        return x
-    return x.contiguous(memory_format=torch.channels_last)
+__all__ = ["ExplanationMetric"]
 
 
 class ExplanationMetric(Metric):

@@ -10,13 +10,9 @@ from torch import Tensor
 
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers import postprocessed
-from rightreasons.explainers.averaged_gradient import stacked_rows
 from rightreasons.metrics.attribution_choice import Explainers
-from rightreasons.metrics.explanation_metric import (
-    COMFORTABLE_ROWS,
-    ExplanationMetric,
-    laid_out,
-)
+from rightreasons.metrics.cache_friendly import COMFORTABLE_ROWS, laid_out
+from rightreasons.metrics.explanation_metric import ExplanationMetric
 from rightreasons.metrics.metric import Rows
 from rightreasons.probe import Probe
 from rightreasons.types import Batch
@@ -67,23 +63,29 @@ def rebuilt(
     """
     x = probe.features.detach()
     num_pixels = ranks.shape[1]
-    pixels = x.reshape(len(x), -1, num_pixels)  # (N, C, P)
-    blank = baseline.to(x).expand(x.shape[1:]).reshape(-1, num_pixels)
-    counts = torch.tensor([round(ratio * num_pixels) for ratio in ratios], device=x.device)
+    blank = baseline.to(x).expand(x.shape[1:])
+    counts = torch.tensor(
+        [round(ratio * num_pixels) for ratio in ratios], dtype=torch.int32, device=x.device
+    )
     is_blank = counts == (num_pixels if deletes else 0)
     result = torch.empty(len(x), len(counts), dtype=torch.float64, device=x.device)
     if bool(is_blank.any()):
-        nothing = read(_logits(probe, blank.reshape(1, *x.shape[1:]), y[:1]))[0]
+        nothing = read(_logits(probe, blank[None], y[:1]))[0]
         result[:, is_blank] = nothing[y][:, None]
     numbers = (~is_blank).nonzero().flatten()
     rows = probe.max_rows or COMFORTABLE_ROWS
-    for copies, samples in stacked_rows(len(numbers), len(x), rows, x.device):
-        first = ranks[samples] < counts[numbers[copies]][:, None]
-        there = ~first if deletes else first
-        shown = torch.where(there[:, None], pixels[samples], blank)
-        values = read(_logits(probe, shown.reshape(-1, *x.shape[1:]), y[samples]))
-        own = values.gather(1, y[samples][:, None]).squeeze(1)
-        result[samples, numbers[copies]] = own
+    values_of, empty = _pixel_by_pixel(x, num_pixels), _pixel_by_pixel(blank[None], num_pixels)
+    for samples in torch.split(torch.arange(len(x), device=x.device), rows):
+        block = slice(int(samples[0]), int(samples[-1]) + 1)
+        order = ranks[block].int().repeat_interleave(empty.shape[1] // num_pixels, dim=1)
+        for some in torch.split(numbers, max(1, rows // len(samples))):
+            first = order[:, None] < counts[some][:, None]  # (samples, ratios, P · C)
+            there = ~first if deletes else first
+            shown = torch.where(there, values_of[block, None], empty).flatten(0, 1)
+            labels = y[block].repeat_interleave(len(some))
+            values = read(_logits(probe, _as_samples(shown, x, num_pixels), labels))
+            own = values.gather(1, labels[:, None])
+            result[block, some] = own.reshape(len(samples), len(some))
     return result
 
 
@@ -167,6 +169,16 @@ class Reconstruction(ExplanationMetric):
                 f"each channel, but got {len(blank)}."
             )
         return blank.reshape(-1, *[1] * (probe.features.ndim - 2)) if blank.ndim else blank
+
+
+def _pixel_by_pixel(x: Tensor, num_pixels: int) -> Tensor:
+    """``(N, P · C)``: all channels of a pixel, then the next, as convolutions like it."""
+    return x.reshape(len(x), -1, num_pixels).transpose(1, 2).flatten(1)
+
+
+def _as_samples(rows: Tensor, like: Tensor, num_pixels: int) -> Tensor:
+    """Undo `_pixel_by_pixel` without a copy: only strides change."""
+    return rows.reshape(len(rows), num_pixels, -1).transpose(1, 2).reshape(-1, *like.shape[1:])
 
 
 def _logits(probe: Probe, features: Tensor, y: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from rightreasons.attacks import AttributionManipulation
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError
 from rightreasons.explainers import InputGradient
-from rightreasons.metrics.explanation_metric import COMFORTABLE_ROWS
+from rightreasons.metrics.cache_friendly import COMFORTABLE_ROWS
 from rightreasons.metrics.map_similarity import cosine_similarity
 from rightreasons.metrics.metric import Metric, Rows
 from rightreasons.norm import sample_norm

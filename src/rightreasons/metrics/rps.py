@@ -11,11 +11,8 @@ from rightreasons.errors import InvalidSettingError
 from rightreasons.explainers import postprocessed
 from rightreasons.explainers.averaged_gradient import stacked_rows
 from rightreasons.metrics.attribution_choice import Explainers, attributions
-from rightreasons.metrics.explanation_metric import (
-    COMFORTABLE_ROWS,
-    ExplanationMetric,
-    laid_out,
-)
+from rightreasons.metrics.cache_friendly import COMFORTABLE_ROWS, laid_out
+from rightreasons.metrics.explanation_metric import ExplanationMetric
 from rightreasons.metrics.map_similarity import (
     cosine_similarity,
     pearson_correlation,
