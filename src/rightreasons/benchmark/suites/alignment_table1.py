@@ -102,7 +102,7 @@ def alignment_table1() -> Suite:
         select_if=("accuracy", 0.33),
         budgets={
             "small": Budget(
-                seeds=(0, 1),
+                seeds=(0, 1, 2),
                 overrides={
                     "data_settings": {"subset": 5000, "validation": 1000},
                     "model_settings": {"width": 0.25},
