@@ -5,7 +5,7 @@ draws a line for each image: the image, then for each run its input gradient bef
 of the suite `alignment-table1` lie in `OUT/runs`, by the address of their row.
 
     python benchmarks/manipulation_figure.py --run "CE only=OUT/runs/ADDRESS" \
-        --run "l2 + cosine=OUT/runs/ADDRESS" --data-dir DIR \
+        --run "l2 + cosine=OUT/runs/ADDRESS" --data-dir DIR --epsilon 2 4 \
         --picture docs/images/manipulation.png --out benchmarks/results/manipulation.json
 """
 
@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from rich.progress import track
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
@@ -29,7 +30,7 @@ from rightreasons.explainers import InputGradient, postprocessed
 from rightreasons.report.picture import overlay, portrait
 from rightreasons.run import Run, load_run
 
-EPSILON = 4 / 255
+TOP = 0.1
 GAP = 6
 
 
@@ -42,13 +43,13 @@ class Attacked:
     figures: dict[str, float]
 
 
-def attacked(run: Run, data: rr.datasets.Splits, batch: rr.Batch) -> Attacked:
+def attacked(run: Run, data: rr.datasets.Splits, batch: rr.Batch, epsilon: float) -> Attacked:
     """Attack the batch through the input gradient of a run's model."""
     model, explainer = run.load_model(data), InputGradient()
     frame = frame_map(*batch.x.shape[2:]).to(batch.x)
     attack = AttributionManipulation(
         explainer=explainer,
-        epsilon=EPSILON,
+        epsilon=epsilon,
         valid_range=data.card.valid_range,
         softplus_beta=None,
         max_rows=64,
@@ -59,15 +60,28 @@ def attacked(run: Run, data: rr.datasets.Splits, batch: rr.Batch) -> Attacked:
         (frame * postprocessed(maps, normalise="l1")).flatten(1).sum(dim=1)
         for maps in (before, after)
     ]
+    tops = [
+        (frame * _top(postprocessed(maps))).flatten(1).sum(dim=1) / round(frame.numel() * TOP)
+        for maps in (before, after)
+    ]
     kept = cosine_similarity(postprocessed(before).flatten(1), postprocessed(after).flatten(1))
     figures = {
         "share of the map on the frame before": float(shares[0].mean()),
         "share of the map on the frame after": float(shares[1].mean()),
+        "share of the top tenth on the frame before": float(tops[0].mean()),
+        "share of the top tenth on the frame after": float(tops[1].mean()),
         "cosine of the maps": float(kept.mean()),
         "share of samples for which nothing was found": float(found.flipped.float().mean()),
         "accuracy": run.results["metrics"]["test"]["accuracy"],
     }
     return Attacked(before.detach(), after.detach(), {k: round(v, 4) for k, v in figures.items()})
+
+
+def _top(maps: Tensor) -> Tensor:
+    """1 at the pixels with the largest values of each map, a tenth of them."""
+    flat = maps.flatten(1)
+    highest = flat.topk(round(flat.shape[1] * TOP), dim=1).indices
+    return torch.zeros_like(flat).scatter_(1, highest, 1.0).reshape(maps.shape)
 
 
 def pixels(address: str) -> NDArray[np.uint8]:
@@ -95,6 +109,13 @@ def main() -> None:
     parser.add_argument("--run", action="append", required=True, help="NAME=FOLDER; repeatable")
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--samples", type=int, default=200)
+    parser.add_argument(
+        "--epsilon",
+        type=float,
+        nargs="+",
+        default=[4.0],
+        help="in 255ths; the picture is of the first",
+    )
     parser.add_argument("--shown", type=int, default=5)
     parser.add_argument("--picture", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -104,13 +125,23 @@ def main() -> None:
     data = replace(first.config, data_dir=options.data_dir).load_data()
     places = torch.linspace(0, len(data.test) - 1, options.samples).long()
     batch = data.test.take(places)
-    found = {name: attacked(run, data, batch) for name, run in runs.items()}
+    found = {
+        epsilon: {
+            name: attacked(run, data, batch, epsilon / 255)
+            for name, run in track(runs.items(), f"epsilon {epsilon:g}/255")
+        }
+        for epsilon in options.epsilon
+    }
+    pictured = found[options.epsilon[0]].values()
     shown = torch.linspace(0, options.samples - 1, options.shown).long()
-    some = [Attacked(run.before[shown], run.after[shown], run.figures) for run in found.values()]
+    some = [Attacked(run.before[shown], run.after[shown], run.figures) for run in pictured]
     options.picture.parent.mkdir(parents=True, exist_ok=True)
     sheet(batch[shown], some, data.card.valid_range).save(options.picture, optimize=True)
-    figures = {"epsilon": round(EPSILON, 4), "samples": options.samples}
-    result = figures | {name: run.figures for name, run in found.items()}
+    told = {
+        f"epsilon {epsilon:g}/255": {name: run.figures for name, run in by_run.items()}
+        for epsilon, by_run in found.items()
+    }
+    result = {"samples": options.samples, **told}
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps(result, indent=2))

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rightreasons.annotators.augmentation import Turned, augmented, turned
+from rightreasons.annotators.augmentation import Pasted, Turned, augmented, turned
 from rightreasons.datasets import Augmented
 from rightreasons.errors import InvalidSettingError
 
@@ -45,6 +45,30 @@ def test_what_training_sees_depends_on_the_place_and_the_epoch(make_squares):
     assert not torch.equal(seen.at_epoch(2).take(torch.arange(8)).x, whole.x)
 
 
+def test_what_is_marked_is_pasted_and_marked_where_it_came(make_squares):
+    data = make_squares(40, side=15)
+    seen = augmented(data, paste=0.5, seed=1)
+    assert torch.equal(seen.take(torch.arange(40)).x, data.batch.x)
+    batch = seen.at_epoch(0).take(torch.arange(40))
+    new = (batch.mask > data.batch.mask).expand_as(batch.x)
+    changed = new.flatten(1).any(dim=1)
+    assert 5 < int(changed.sum()) < 35  # about half, less those that got it where it was
+    assert torch.equal(batch.x[~new], data.batch.x[~new])
+    assert (batch.mask >= data.batch.mask).all()
+    inside = (batch.x * batch.mask).sum() / batch.mask.sum()
+    assert inside > 0.95  # the squares are 1, the rest below a half
+
+
+def test_what_is_pasted_depends_on_the_place_and_the_epoch(make_squares):
+    seen = Pasted(make_squares(8), share=0.9, seed=2)
+    whole = seen.at_epoch(1).take(torch.arange(8))
+    for place in range(8):
+        alone = seen.at_epoch(1).take(torch.tensor([place]))
+        assert torch.equal(alone.x, whole.x[place : place + 1])
+        assert torch.equal(alone.mask, whole.mask[place : place + 1])
+    assert not torch.equal(seen.at_epoch(2).take(torch.arange(8)).x, whole.x)
+
+
 def test_nothing_is_wrapped_that_need_not_be(make_squares):
     data = make_squares(4)
     assert augmented(data) is data
@@ -57,3 +81,9 @@ def test_bad_angles(make_squares, degrees):
         InvalidSettingError, match="Expected `degrees` to be a number from 0 to 180"
     ):
         Turned(make_squares(4), degrees=degrees)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, True, "some"])
+def test_bad_shares(make_squares, share):
+    with pytest.raises(InvalidSettingError, match="Expected `share` to be a number from 0 to"):
+        Pasted(make_squares(4), share=share)

@@ -32,7 +32,13 @@ from rightreasons.errors import (
 )
 from rightreasons.objectives import Term
 from rightreasons.process import seeded
-from rightreasons.setting import checked_choice, checked_factor, checked_flag, checked_number
+from rightreasons.setting import (
+    checked_choice,
+    checked_factor,
+    checked_flag,
+    checked_number,
+    checked_share,
+)
 from rightreasons.train import Fit, fit
 
 __all__ = ["OBJECTIVES", "PseudoAnnotator"]
@@ -71,6 +77,8 @@ class PseudoAnnotator:
             image and its mirror image.
         shift: Move images by up to so many pixels.
         degrees: Turn images by up to so much.
+        paste: Share of the images that get what is marked in another one pasted into them; for
+            masks of things on an image, not of what is around one.
         seed: Of the weights, the order and the augmentation.
 
     Example:
@@ -97,6 +105,7 @@ class PseudoAnnotator:
         flip: bool = False,
         shift: int = 2,
         degrees: float = 10.0,
+        paste: float = 0.0,
         seed: int = 0,
     ) -> None:
         self.objective = checked_choice("objective", objective, OBJECTIVES)
@@ -114,6 +123,7 @@ class PseudoAnnotator:
             "flip": checked_flag("flip", flip),
             "shift": checked_number("shift", shift, low=0),
             "degrees": checked_degrees(degrees),
+            "paste": checked_share("paste", paste),
             "seed": checked_number("seed", seed, low=0),
         }
         self._net: MaskNet | None = None
@@ -144,7 +154,7 @@ class PseudoAnnotator:
         places = torch.arange(updates * own["batch_size"]) % len(some)
         seen = augmented(
             Selected(some, places),
-            **{name: own[name] for name in ("flip", "shift", "degrees", "seed")},
+            **{name: own[name] for name in ("flip", "shift", "degrees", "paste", "seed")},
         )
         net = self._built(channels)
         train(

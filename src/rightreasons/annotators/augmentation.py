@@ -1,4 +1,4 @@
-"""Annotated images flipped, moved and turned, their masks in the same way."""
+"""Annotated images flipped, moved, turned and pasted into each other, with their masks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from rightreasons.datasets import Augmented, Dataset
 from rightreasons.datasets.altered import Altered
 from rightreasons.datasets.random_stream import random_stream
 from rightreasons.errors import InvalidSettingError
+from rightreasons.setting import checked_share
 from rightreasons.types import Batch
 
-__all__ = ["Turned", "augmented", "checked_degrees", "turned"]
+__all__ = ["Pasted", "Turned", "augmented", "checked_degrees", "turned"]
 
 
 def checked_degrees(degrees: object) -> float:
@@ -107,9 +108,70 @@ class Turned(Altered):
         )
 
 
+class Pasted(Altered):
+    """Images into which training sees what is marked in others pasted, anew in every epoch.
+
+    A share of the images gets the marked pixels of another one, in their place, and is marked
+    there too: what is to be found then lies on other grounds than those it was found on. As
+    `Turned`: itself it is the data unchanged.
+
+    Args:
+        base: Images ``(C, H, W)`` with masks.
+        share: Of the images that get something, from 0 to below 1.
+        seed: From 0.
+        epoch: None for the data unchanged.
+    """
+
+    def __init__(
+        self, base: Dataset, *, share: float, seed: int = 0, epoch: int | None = None
+    ) -> None:
+        super().__init__(base)
+        self.share = checked_share("share", share)
+        self.seed = seed
+        self.epoch = epoch
+        if epoch is not None:
+            stream = random_stream(seed, "pasted", epoch)
+            self._donors = torch.from_numpy(stream.integers(len(base), size=len(base)))
+            self._gets = torch.from_numpy(stream.random(len(base))) < share
+
+    def at_epoch(self, epoch: int) -> Dataset:
+        """See `Dataset.at_epoch`."""
+        inner = self.base.at_epoch(epoch)
+        return Pasted(inner, share=self.share, seed=self.seed, epoch=epoch)
+
+    def digest(self) -> str:
+        """That of the data unchanged: how training sees them is a setting."""
+        return self.base.digest()
+
+    def altered(self, batch: Batch, places: Tensor) -> Batch:
+        """See `Altered.altered`."""
+        if self.epoch is None:
+            return batch
+        other = self.base.take(self._donors[places])
+        if batch.mask is None or other.mask is None:
+            return batch
+        gets = self._gets[places].reshape(-1, 1, 1, 1)
+        new = (other.mask * gets).expand(-1, -1, *batch.x.shape[2:])
+        return Batch.trusted(
+            x=torch.lerp(batch.x, other.x, new),
+            y=batch.y,
+            mask=torch.maximum(batch.mask, new),
+            annotated=batch.annotated,
+            group=batch.group,
+            index=batch.index,
+        )
+
+
 def augmented(
-    data: Dataset, *, flip: bool = False, shift: int = 0, degrees: float = 0.0, seed: int = 0
+    data: Dataset,
+    *,
+    flip: bool = False,
+    shift: int = 0,
+    degrees: float = 0.0,
+    paste: float = 0.0,
+    seed: int = 0,
 ) -> Dataset:
-    """The data as training sees them: flipped, moved by pixels, turned; where asked for."""
+    """The data as training sees them: flipped, moved, turned, pasted; where asked for."""
     changed = Augmented(data, flip=flip, crop=shift, seed=seed) if flip or shift else data
-    return Turned(changed, degrees=degrees, seed=seed) if degrees else changed
+    changed = Turned(changed, degrees=degrees, seed=seed) if degrees else changed
+    return Pasted(changed, share=paste, seed=seed) if paste else changed

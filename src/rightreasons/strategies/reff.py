@@ -54,6 +54,7 @@ class ReFF(Strategy):
         annotator_flip: Its ``flip``.
         annotator_shift: Its ``shift``.
         annotator_degrees: Its ``degrees``.
+        annotator_paste: Its ``paste``.
 
     References:
         adachi2022learning
@@ -73,6 +74,7 @@ class ReFF(Strategy):
         annotator_flip: bool = False,
         annotator_shift: int = 2,
         annotator_degrees: float = 10.0,
+        annotator_paste: float = 0.0,
     ) -> None:
         self.num_annotations = (
             None if num_annotations is None else checked_number("num_annotations", num_annotations)
@@ -88,6 +90,7 @@ class ReFF(Strategy):
             "flip": annotator_flip,
             "shift": annotator_shift,
             "degrees": annotator_degrees,
+            "paste": annotator_paste,
         }
         PseudoAnnotator(**self.annotator_settings)  # so that mistakes are told before data are read
 

@@ -21,7 +21,7 @@ def test_the_papers_figures(suite):
 
 def test_its_size(suite):
     planned = plan(suite, "small", lambda config: None)
-    assert len(planned.cells) + planned.num_unknown == 4 * (2 + 1)
+    assert len(planned.cells) + planned.num_unknown == 4 * (2 + 2)
 
 
 def test_every_explainer_is_measured_as_the_paper_does(suite):
