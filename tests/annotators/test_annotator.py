@@ -40,6 +40,15 @@ def test_it_reads_the_annotated_alone_and_the_seed_decides(make_squares):
     assert first.digest() == again.digest() != moved.digest()
 
 
+def test_what_is_pasted_is_learned_from(make_squares):
+    data = make_squares(num_annotated=6)
+    plain, pasted = (PseudoAnnotator(**TINY, paste=share).fit(data, **FIT) for share in (0.0, 0.9))
+    x = data.batch.x
+    assert not torch.equal(plain.masks(x), pasted.masks(x))
+    with pytest.raises(InvalidSettingError, match="Expected `paste` to be a number from 0 to"):
+        PseudoAnnotator(paste=1.0)
+
+
 def test_updates_are_as_many_as_asked_for(make_squares):
     seen = []
 

@@ -1,9 +1,11 @@
 import pytest
 
-from rightreasons.benchmark import Method
+from rightreasons.benchmark import Budget, Method
 from rightreasons.benchmark.choice import Choice
 from rightreasons.benchmark.plan import lines
 from rightreasons.errors import InvalidSettingError
+
+METHOD = Method(name="ERM", grid=[{"lr": 0.1}, {"lr": 0.01}])
 
 
 @pytest.fixture
@@ -47,6 +49,23 @@ def test_candidates_within_a_standard_error_are_equals(choose):
     assert choose(*values, error=0.04, ties_within=2.0).value == 0.85
     less = choose(0.5, 0.15, 0.1, select_by="calibration_error", error=0.06, ties_within=1.0)
     assert less.candidate == 1
+
+
+def test_the_standard_error_of_a_mean_is_smaller(make_suite, make_row, find_among):
+    """Two seeds with an error of 0.06 each: 0.042 for their mean."""
+    budgets = {"small": Budget(seeds=(0, 1), seeds_of_choice=2)}
+    for value, chosen in ((0.85, 1), (0.87, 0)):  # the best is 0.9
+        suite = make_suite(budgets=budgets, ties_within=1.0, methods=(METHOD,))
+        line = lines(suite, "small")[0]
+        rows = []
+        for cell, mean in zip(line.candidates(), (value, 0.9) * 2, strict=True):
+            row = make_row(cell)
+            ends = {"": 0.0, "/low": -1.959964 * 0.06, "/high": 1.959964 * 0.06}
+            row.results["metrics"]["validation"] = {
+                f"{suite.select_by}{end}": mean + off for end, off in ends.items()
+            }
+            rows.append(row)
+        assert line.choice(find_among(rows)).candidate == chosen
 
 
 def test_a_measure_without_an_interval_has_no_standard_error(choose):

@@ -98,14 +98,7 @@ class Turned(Altered):
         if mask is not None:
             full = mask.expand(-1, -1, *batch.x.shape[2:])
             mask = turned(full, degrees, mode="nearest")
-        return Batch.trusted(
-            x=turned(batch.x, degrees),
-            y=batch.y,
-            mask=mask,
-            annotated=batch.annotated,
-            group=batch.group,
-            index=batch.index,
-        )
+        return batch.replace(x=turned(batch.x, degrees), mask=mask)
 
 
 class Pasted(Altered):
@@ -152,14 +145,8 @@ class Pasted(Altered):
             return batch
         gets = self._gets[places].reshape(-1, 1, 1, 1)
         new = (other.mask * gets).expand(-1, -1, *batch.x.shape[2:])
-        return Batch.trusted(
-            x=torch.lerp(batch.x, other.x, new),
-            y=batch.y,
-            mask=torch.maximum(batch.mask, new),
-            annotated=batch.annotated,
-            group=batch.group,
-            index=batch.index,
-        )
+        pasted = torch.lerp(batch.x, other.x, new)
+        return batch.replace(x=pasted, mask=torch.maximum(batch.mask, new))
 
 
 def augmented(
