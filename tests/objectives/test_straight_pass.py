@@ -59,6 +59,21 @@ def test_no_zeros_go_back_through_the_net(straight):
     assert reached != straight
 
 
+@pytest.mark.parametrize("bends", [False, True])
+def test_the_way_back_through_a_pass_is_gone_only_where_something_bends(bends):
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Conv2d(2, 2, 1), nn.MaxPool2d(2))
+    x = torch.randn(1, 1, 6, 6, requires_grad=True)
+    with straight_pass():
+        first = model[0](x)
+        y = model[1:](first)
+        value = y.square().sum() if bends else y.sum()
+        (slope,) = torch.autograd.grad(value, x, create_graph=True)
+    reached = []
+    first.register_hook(reached.append)
+    torch.autograd.grad(slope.square().sum(), model[0].weight)
+    assert any(gradient is not None for gradient in reached) == bends
+
+
 def test_what_is_no_number_stays_none():
     x = torch.tensor([float("nan"), float("-inf"), float("inf"), -0.0])
     with straight_pass():

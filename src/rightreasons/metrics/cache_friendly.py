@@ -3,12 +3,51 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-__all__ = ["COMFORTABLE_ROWS", "comfortable_parts", "laid_out"]
+from rightreasons.probe import Probe
+from rightreasons.types import Batch
+
+__all__ = ["COMFORTABLE_ROWS", "comfortable_parts", "comfortable_rows", "laid_out"]
 
 COMFORTABLE_ROWS = 128
-"""Rows of a stacked pass whose activations still fit the caches of a processor."""
+"""Rows of a pass with gradients whose activations still fit the caches of a processor."""
+_CACHE_BYTES = 8 * 2**20
+_FEWEST, _MOST = 16, 1024
+
+
+def comfortable_rows(probe: Probe) -> int:
+    """Rows of a pass without gradients whose largest activation still fits the caches.
+
+    A narrow net takes more of them than a wide one. One sample is passed to know the layers'
+    sizes; elsewhere than on a processor the most is right.
+
+    Example:
+        >>> batch = Batch(x=torch.zeros(2, 3, 32, 32), y=torch.zeros(2, dtype=torch.long))
+        >>> net = nn.Sequential(nn.Conv2d(3, 8, 1), nn.Flatten(), nn.Linear(8 * 32 * 32, 2))
+        >>> comfortable_rows(Probe(net, batch))
+        256
+    """
+    if probe.features.device.type != "cpu":
+        return _MOST
+    largest = 1
+
+    def compare(module: nn.Module, inputs: object, output: object) -> None:
+        nonlocal largest
+        if isinstance(output, Tensor):
+            largest = max(largest, output.nbytes)
+
+    layers = [layer for layer in probe.model.modules() if not any(layer.children())]
+    hooks = [layer.register_forward_hook(compare) for layer in layers]
+    try:
+        with torch.no_grad():
+            first = Batch.trusted(x=probe.features.detach()[:1], y=probe.batch.y[:1])
+            Probe.at_test_time(probe.model, first)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    fitting = max(_CACHE_BYTES // largest, 1)
+    return min(max(1 << fitting.bit_length() - 1, _FEWEST), _MOST)
 
 
 def laid_out(x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers import postprocessed
 from rightreasons.metrics.attribution_choice import Explainers
-from rightreasons.metrics.cache_friendly import COMFORTABLE_ROWS, laid_out
+from rightreasons.metrics.cache_friendly import comfortable_rows, laid_out
 from rightreasons.metrics.explanation_metric import ExplanationMetric
 from rightreasons.metrics.metric import Rows
 from rightreasons.probe import Probe
@@ -73,7 +73,7 @@ def rebuilt(
         nothing = read(_logits(probe, blank[None], y[:1]))[0]
         result[:, is_blank] = nothing[y][:, None]
     numbers = (~is_blank).nonzero().flatten()
-    rows = probe.max_rows or COMFORTABLE_ROWS
+    rows = probe.max_rows or comfortable_rows(probe)
     values_of, empty = _pixel_by_pixel(x, num_pixels), _pixel_by_pixel(blank[None], num_pixels)
     for samples in torch.split(torch.arange(len(x), device=x.device), rows):
         block = slice(int(samples[0]), int(samples[-1]) + 1)
