@@ -32,11 +32,13 @@ def test_every_number_is_the_slow_twin(masks):
     assert quality.values() == pytest.approx(
         {
             "iou": mean([slow.iou(*pair) for pair in cut]),
+            "marked_iou": mean([slow.iou(*pair) for pair in cut[1:]]),
             "relevant_iou": mean([slow.iou(*pair) for pair in rest]),
             "soft_iou": mean([slow.iou(*pair) for pair in pairs]),
             "dice": mean([slow.dice(*pair, 1e-300) for pair in cut]),
             "calibration_error": slow.calibration_error(*zip(*pairs, strict=True), 7),
             "num_masks": 5,
+            "num_marked": 4,
         }
     )
 
@@ -46,6 +48,18 @@ def test_perfect_and_opposite():
     assert iou(mask, mask).item() == 1
     assert iou(mask, 1 - mask).item() == 0
     assert iou(0 * mask, 0 * mask).item() == 1
+
+
+def test_finding_nothing_does_not_count_as_finding_marks():
+    masks = torch.zeros(4, 1, 2, 2)
+    masks[0, 0, 0, 0] = 1
+    quality = MaskQuality()
+    quality.update(torch.zeros_like(masks), masks)
+    values = quality.values()
+    assert (values["iou"], values["marked_iou"], values["num_marked"]) == (0.75, 0.0, 1)
+    unmarked = MaskQuality()
+    unmarked.update(torch.zeros(1, 1, 2, 2), torch.zeros(1, 1, 2, 2))
+    assert "marked_iou" not in unmarked.values()
 
 
 def test_it_reads_the_annotated_or_those_at_places(make_squares):

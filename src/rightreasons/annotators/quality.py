@@ -47,12 +47,16 @@ class MaskQuality:
 
     ::
 
-        iou                 of the masks cut at 0.5, the mean over samples
+        iou                 of the masks cut at 0.5, the mean over samples; an empty mask that is
+                            found empty counts as 1
+        marked_iou          likewise over the samples whose annotation is not empty; left out if
+                            there are none
         relevant_iou        likewise of what is outside the masks, the paper's annotation
         soft_iou            of the masks as predicted
         dice                of the masks cut at 0.5
         calibration_error   expected, over pixels and bins of equal width
         num_masks           how many there were
+        num_marked          of these not empty
 
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \lvert \bar p_b - \bar m_b \rvert
 
@@ -83,6 +87,8 @@ class MaskQuality:
             "soft_iou": iou(soft, mask),
             "dice": dice(cut, truth, smoothing=torch.finfo(cut.dtype).tiny),
         }
+        marked = truth.flatten(1).any(dim=1)
+        measured["marked_iou"] = measured["iou"][marked]
         for name, values in measured.items():
             self._rows.setdefault(name, []).append(values)
         bins = (soft * self.num_bins).long().clamp(max=self.num_bins - 1).flatten()
@@ -96,9 +102,11 @@ class MaskQuality:
                 "Expected annotated samples to measure masks on, but got none. Hold some "
                 "annotations out."
             )
-        values = {name: float(torch.cat(rows).mean()) for name, rows in self._rows.items()}
+        joined = {name: torch.cat(rows) for name, rows in self._rows.items()}
+        values = {name: float(rows.mean()) for name, rows in joined.items() if len(rows)}
         values["calibration_error"] = float(self._gaps.abs().sum()) / self._num_pixels
-        return {**values, "num_masks": sum(map(len, self._rows["iou"]))}
+        counts = {"num_masks": len(joined["iou"]), "num_marked": len(joined["marked_iou"])}
+        return {**values, **counts}
 
 
 def mask_quality(
