@@ -13,16 +13,22 @@ A step of IGA takes tens, one of IG-NORM and IG-SUM-NORM hundreds of cross-entro
 them in --terms with a smaller --batch-size.
 """
 
-import gc
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn, optim
 from torch.nn import functional
-from torch.profiler import ProfilerActivity, profile
 
 import rightreasons as rr
-from timing import Step, machine, publish, ratio, seconds_of, step_parser
+from timing import (
+    Step,
+    machine,
+    peak_tensor_bytes,
+    publish,
+    ratio,
+    seconds_of,
+    step_parser,
+)
 
 Penalty = Callable[[nn.Module, Tensor, Tensor, Tensor, Tensor], Tensor]
 BASE = "cross_entropy by hand"
@@ -208,21 +214,6 @@ def held_bytes(model: nn.Module, batch: rr.Batch) -> int:
     return floats * batch.x.element_size()
 
 
-def peak_bytes(step: Step) -> int:
-    """The most bytes of tensors alive at once during a step, beyond those alive before it."""
-    gc.collect()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
-        step()
-    held, peak = 0, 0
-    for event in sorted(
-        (one for one in profiled.profiler.kineto_results.events() if one.name() == "[memory]"),
-        key=lambda one: one.start_ns(),
-    ):
-        held += event.nbytes()
-        peak = max(peak, held)
-    return peak
-
-
 def measure(
     name: str, terms: list[str], rounds: int, batch_size: int
 ) -> dict[str, dict[str, float]]:
@@ -236,7 +227,7 @@ def measure(
         steps[term] = library_step(make(), batch, rr.recipes.RECIPES.create(term))
     seconds = seconds_of(steps, rounds)
     held = held_bytes(make(), batch)
-    memory = {step: held + peak_bytes(steps[step]) for step in steps}
+    memory = {step: held + peak_tensor_bytes(steps[step]) for step in steps}
     result = {}
     for step in steps:
         row = {"time": ratio(seconds, step, BASE), "memory": share(memory, step, BASE)}

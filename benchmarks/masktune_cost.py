@@ -10,27 +10,26 @@ net. Each round does each of these once, in turn:
 - the whole second stage: masking, and an epoch on the covered images.
 
 Time is the processor's, of all threads, so that others on the machine do not count; figures are
-medians over rounds, ratios of what was measured in the same round. Memory is the process's largest
-resident set (VmHWM of Linux, set back before each step): that of masking, with masks in memory and
-in a file, beside that of an evaluation pass in batches of the same size, and beside the size of the
-masks themselves.
+medians over rounds, ratios of what was measured in the same round. Memory is counted, so that it is
+the same in every run: the most bytes in tensors at once, from the allocation events of
+torch.profiler, and the most in arrays and objects of Python, from tracemalloc, added up. Both are
+those of masking, with masks in memory and in a file, beside those of an evaluation pass in batches
+of the same size, and beside the size of the masks themselves.
 
     OMP_NUM_THREADS=1 python benchmarks/masktune_cost.py [--num-samples 60000] [--rounds 3]
         [--out benchmarks/results/masktune_cost.json]
 """
 
-import gc
 import statistics
 import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 import rightreasons as rr
-from rightreasons.datasets import Card, MaskBits, Splits, masked_input
+from rightreasons.datasets import Card, Dataset, MaskBits, Splits, masked_input
 from rightreasons.datasets.splitting import in_memory_splits
 from rightreasons.explainers import last_spatial_layer
 from rightreasons.recording import recorded_outputs
@@ -38,13 +37,21 @@ from rightreasons.strategies import MaskTune
 from rightreasons.strategies.heat_map import BATCH_SIZE
 from rightreasons.strategies.stages import Stages
 from rightreasons.strategies.tuning import tuned
-from timing import Step, machine, publish, ratio, seconds_of, step_parser
+from timing import (
+    Step,
+    machine,
+    peak_array_bytes,
+    peak_tensor_bytes,
+    publish,
+    ratio,
+    seconds_of,
+    step_parser,
+)
 
 SHAPE = (3, 28, 28)
 SETTINGS = {"epochs": 1, "batch_size": 128, "optimizer": "sgd", "lr": 0.01, "progress": False}
 INPUT, LAYER = "evaluation with gradients", "evaluation with gradients at the layer"
 MASKING, EPOCH, SECOND = "masking", "an epoch of ERM", "second stage"
-STATUS, FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def biased_images(num_samples: int) -> Splits:
@@ -67,11 +74,11 @@ def gradient(model: nn.Module, x: Tensor, layer: str | None) -> Tensor:
     return torch.autograd.grad(logits.amax(dim=1).sum(), kept[layer] if layer else features)[0]
 
 
-def evaluated(model: nn.Module, x: Tensor, layer: str | None) -> None:
+def evaluated(model: nn.Module, data: Dataset, layer: str | None) -> None:
     """An evaluation pass with gradients, batch by batch."""
     model.eval()
-    for part in x.split(BATCH_SIZE):
-        gradient(model, part, layer)
+    for batch in data.batches(torch.split(torch.arange(len(data)), BATCH_SIZE)):
+        gradient(model, batch.x, layer)
 
 
 class Cost:
@@ -82,8 +89,7 @@ class Cost:
         self.model = rr.models.small_cnn(classes=2, channels=3, size=SHAPE[1])
         self.objective = rr.recipes.erm()
         self.strategy = MaskTune()
-        self.x = self.data.train.batch.x
-        self.layer = last_spatial_layer(self.model, self.x[:2])
+        self.layer = last_spatial_layer(self.model, self.data.train.batch.x[:2])
 
     def stages(self, out: str | None) -> Stages:
         """With masks in a file of the folder ``out``, or in memory."""
@@ -92,8 +98,8 @@ class Cost:
     def steps(self) -> dict[str, Step]:
         """By name, in the order they are run."""
         return {
-            INPUT: lambda: evaluated(self.model, self.x, None),
-            LAYER: lambda: evaluated(self.model, self.x, self.layer),
+            INPUT: lambda: evaluated(self.model, self.data.train, None),
+            LAYER: lambda: evaluated(self.model, self.data.train, self.layer),
             MASKING: self.masking,
             EPOCH: self.epoch,
             SECOND: self.second_stage,
@@ -123,39 +129,21 @@ class Cost:
             tuned(stages, self.model, self.objective, covered, self.first, epochs=1, lr=None)
 
 
-def peak_megabytes(step: Step) -> float:
-    """The process's largest resident set while a step runs."""
-    gc.collect()
-    FORGET.write_text("5")
-    step()
-    lines = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
-    return round(int(lines["VmHWM"].split()[0]) * 1024 / 1e6, 1)
-
-
-def memory(cost: Cost, rounds: int) -> dict[str, float] | None:
-    """Peaks in megabytes, what masking adds to an evaluation pass, and the size of the masks.
-
-    Medians of some rounds in turns: an allocator keeps what it once took, so that who comes first
-    seems to need more.
-    """
-    if not FORGET.exists():
-        return None
+def memory(cost: Cost) -> dict[str, float]:
+    """Peaks in megabytes, what masking adds to an evaluation pass, and the size of the masks."""
     steps: dict[str, Step] = {
         LAYER: cost.steps()[LAYER],
         f"{MASKING}, masks in a file": cost.masking,
         f"{MASKING}, masks in memory": cost.masking_in_memory,
     }
-    found: dict[str, list[float]] = {name: [] for name in steps}
-    for _ in range(rounds):
-        for name, step in steps.items():
-            found[name].append(peak_megabytes(step))
-    peaks = {name: statistics.median(own) for name, own in found.items()}
+    peaks = {name: peak_tensor_bytes(step) + peak_array_bytes(step) for name, step in steps.items()}
     more = {
-        f"{name}, beyond the evaluation": round(value - peaks[LAYER], 1)
+        f"{name}, beyond the evaluation": value - peaks[LAYER]
         for name, value in peaks.items()
         if name != LAYER
     }
-    return {**peaks, **more, "the masks": round(cost.masking_in_memory().rows.nbytes / 1e6, 1)}
+    found = {**peaks, **more, "the masks": cost.masking_in_memory().rows.nbytes}
+    return {name: round(value / 1e6, 2) for name, value in found.items()}
 
 
 def measure(num_samples: int, rounds: int) -> dict[str, object]:
@@ -174,7 +162,7 @@ def measure(num_samples: int, rounds: int) -> dict[str, object]:
                 (SECOND, EPOCH),
             )
         },
-        "peak megabytes": memory(cost, rounds),
+        "peak megabytes": memory(cost),
         "settings": {"num_samples": num_samples, "rounds": rounds, "batch_size": BATCH_SIZE},
         "machine": machine(),
     }

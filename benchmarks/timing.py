@@ -1,14 +1,17 @@
-"""What the scripts that time steps share: rounds in turn, ratios, and where the figures go."""
+"""What the scripts that time steps share: rounds in turn, peaks, and where the figures go."""
 
 import argparse
+import gc
 import json
 import platform
 import statistics
 import time
+import tracemalloc
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 Step = Callable[[], object]
 Seconds = dict[str, list[float]]
@@ -41,6 +44,36 @@ def ratio(seconds: Seconds, name: str, base: str) -> float:
     """The median over rounds of the ratio of two steps within a round."""
     pairs = zip(seconds[name], seconds[base], strict=True)
     return round(statistics.median(one / other for one, other in pairs), 3)
+
+
+def peak_tensor_bytes(step: Step) -> int:
+    """The most bytes of tensors alive at once during a step, beyond those alive before it.
+
+    From the allocation events of torch.profiler: neither the interpreter nor what an allocator
+    keeps for later counts, so that two runs give the same number.
+    """
+    gc.collect()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        step()
+    held, peak = 0, 0
+    for event in sorted(
+        (one for one in profiled.profiler.kineto_results.events() if one.name() == "[memory]"),
+        key=lambda one: one.start_ns(),
+    ):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak
+
+
+def peak_array_bytes(step: Step) -> int:
+    """Likewise of arrays of numpy, and of all objects of Python."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        step()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def machine() -> dict[str, object]:

@@ -1,7 +1,9 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -29,6 +31,18 @@ def test_rounds_are_in_turn_and_the_first_do_not_count(timing):
     assert done == ["slow", "quick"] * 3
     assert seconds == {"slow": [6, 10], "quick": [4, 6]}
     assert timing.ratio(seconds, "slow", "quick") == round((6 / 4 + 10 / 6) / 2, 3)
+
+
+def test_peaks_are_counted_and_not_guessed(timing):
+    kept = torch.zeros(1000)
+
+    def step():
+        first = torch.zeros(3, 1000)
+        del first
+        return kept + torch.ones(1000) + np.ones(500_000, dtype=np.uint8)[:1000].sum()
+
+    assert timing.peak_tensor_bytes(step) == 12_000
+    assert 500_000 <= timing.peak_array_bytes(step) < 600_000
 
 
 def test_figures_are_printed_and_written(timing, tmp_path, capsys):

@@ -63,4 +63,4 @@ def packed(mask: Tensor, *, soft: bool = False) -> NDArray[np.uint8]:
     flat = mask.detach().cpu().flatten(1)
     if soft:
         return (flat * LEVELS).round().to(torch.uint8).numpy()
-    return np.packbits(flat.numpy() != 0, axis=1)
+    return np.packbits((flat != 0).numpy(), axis=1)

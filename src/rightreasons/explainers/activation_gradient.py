@@ -16,7 +16,7 @@ __all__ = ["activation_gradients"]
 
 
 def activation_gradients(
-    probe: Probe, layers: Sequence[str], target: Target
+    probe: Probe, layers: Sequence[str], target: Target, *, last: bool = False
 ) -> list[tuple[Tensor, Tensor]]:
     """The maps that layers gave, and the target's gradient at each of them.
 
@@ -25,6 +25,7 @@ def activation_gradients(
             ``create_graph`` says so.
         layers: Names of layers that give maps ``(N, C, H, W)``.
         target: What is differentiated.
+        last: Whether nobody differentiates this pass again, so that its memory may go.
 
     Returns:
         An activation and its gradient for each layer.
@@ -44,7 +45,7 @@ def activation_gradients(
             target(probe.logits, probe.batch.y).sum(),
             activations,
             create_graph=probe.create_graph,
-            retain_graph=True,
+            retain_graph=probe.create_graph or not last,
             allow_unused=True,
         )
     for layer, gradient in zip(layers, gradients, strict=True):

@@ -60,12 +60,19 @@ class ClassActivation(Explainer):
                 f"{tuple(subject.x.shape)}."
             )
         layers = self.layers or (last_spatial_layer(subject.model, subject.x),)
-        probe = subject.probe(layers=layers)
         maps = []
-        for activation, gradient in activation_gradients(probe, layers, self.target):
+        for activation, gradient in self._read(subject, layers):
             weights = self.channel_weights(activation, gradient)
             heat = torch.einsum("nc,nchw->nhw", weights, activation).clamp(min=0)
             maps.append(
                 functional.interpolate(heat[:, None], size=subject.x.shape[2:], mode="bilinear")
             )
         return torch.cat(maps, dim=1)
+
+    def _read(self, subject: Subject, layers: Sequence[str]) -> list[tuple[Tensor, Tensor]]:
+        """Activations and their gradients; where no graph is wanted the pass's own ends here."""
+        probe = subject.probe(layers=layers)
+        pairs = activation_gradients(probe, layers, self.target, last=True)
+        if subject.create_graph:
+            return pairs
+        return [(activation.detach(), gradient) for activation, gradient in pairs]

@@ -58,9 +58,14 @@ def heat_maps(
         Places ``(n,)`` and maps ``(n, 1, H, W)``: absolute values, summed over channels.
     """
     explainer: Explainer | None = None
-    rows = torch.split(torch.arange(len(data)), BATCH_SIZE)
-    for places, batch in zip(rows, data.batches(rows), strict=True):
+    for places, batch in zip(_places(len(data)), data.batches(_places(len(data))), strict=True):
         x = placed(batch, model).x
         if explainer is None:
             explainer = make(model, x)
         yield places, postprocessed(explainer(model, x)).cpu()
+
+
+def _places(size: int) -> Iterator[Tensor]:
+    """Batch by batch: all of them at once would weigh as much as a tenth of the masks."""
+    for first in range(0, size, BATCH_SIZE):
+        yield torch.arange(first, min(first + BATCH_SIZE, size))

@@ -177,7 +177,9 @@ class MaskTune(Strategy):
             )
             if under is not None:
                 mask = torch.maximum(mask, under.at(places).to(mask))
-            yield packed(mask, soft=soft)
+            rows = packed(mask, soft=soft)
+            del heat, mask  # before the next batch is explained
+            yield rows
 
 
 def _copied(model: nn.Module) -> dict[str, Tensor]:
