@@ -141,6 +141,18 @@ def test_a_step_of_reff_costs_what_was_measured():
     assert f"four layers are {four['beside reff, last layer']:.2f} times that" in text
 
 
+def test_pseudo_masks_are_as_good_as_measured():
+    found, text = kept("pseudo_annotator"), words_of("reff")
+    assert [row["annotations a class"] for row in found["rows"]] == [1, 5, 10, 20, 50]
+    for row in found["rows"]:
+        overlaps = f"{row['relevant_iou']:.3f} | {row['iou']:.3f}"
+        cells = f"{row['annotations a class']} | {overlaps} | {row['calibration_error']:.4f}"
+        assert f"| {cells} |" in text
+    settings = found["settings"]
+    assert f"the {settings['validation images']} validation images" in text
+    assert f"Means of {len(settings['seeds'])} seeds" in text
+
+
 def test_the_second_stage_of_masktune_costs_what_was_measured():
     found, text = kept("masktune_cost"), words_of("masktune")
     ratios, peaks = found["ratios"], found["peak megabytes"]
