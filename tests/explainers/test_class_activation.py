@@ -1,3 +1,5 @@
+import weakref
+
 import pytest
 import torch
 from tests.reference import explainers as twins
@@ -17,6 +19,24 @@ def test_several_layers_are_each_their_own_map(kind, activation, x, y):
     assert maps.shape == (3, 3, 4, 4)
     for number, layer in enumerate(layers):
         torch.testing.assert_close(kind(layers=layer)(net, x, y)[:, 0], maps[:, number])
+
+
+@pytest.mark.parametrize(("create_graph", "alive"), [(False, 0), (True, 1)])
+def test_a_pass_is_gone_before_its_maps_are_weighed_unless_a_graph_is_wanted(
+    create_graph, alive, x, y, monkeypatch
+):
+    net = twins.cnn(nn.ReLU).eval()
+    early, counted = [], []
+    net[0].register_forward_hook(lambda layer, given, output: early.append(weakref.ref(output)))
+    weigh = GradCAM.channel_weights
+
+    def counts(*given):
+        counted.append(sum(one() is not None for one in early))
+        return weigh(*given)
+
+    monkeypatch.setattr(GradCAM, "channel_weights", counts)
+    GradCAM(layers="6")(net, x, y, create_graph=create_graph)
+    assert counted == [alive]
 
 
 @pytest.mark.parametrize("kind", KINDS)
