@@ -68,7 +68,9 @@ def main() -> None:
             means = {
                 name: round(statistics.fmean(run[name] for run in runs), 4) for name in runs[0]
             }
-            rows.append({"objective": objective, "annotations a class": number, **means})
+            each = [round(run["relevant_iou"], 3) for run in runs]
+            named = {"objective": objective, "annotations a class": number}
+            rows.append({**named, **means, "relevant_iou of each seed": each})
             print(rows[-1], flush=True)
     settings = {"seeds": options.seeds, "validation images": len(data.val)}
     publish({"rows": rows, "settings": settings, "machine": machine()}, options.out)
