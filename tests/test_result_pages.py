@@ -145,7 +145,8 @@ def test_pseudo_masks_are_as_good_as_measured():
     found, text = kept("pseudo_annotator"), words_of("reff")
     assert [row["annotations a class"] for row in found["rows"]] == [1, 5, 10, 20, 50]
     for row in found["rows"]:
-        overlaps = f"{row['relevant_iou']:.3f} | {row['iou']:.3f}"
+        each = ", ".join(f"{value:.3f}" for value in row["relevant_iou of each seed"])
+        overlaps = f"{row['relevant_iou']:.3f} | {each} | {row['iou']:.3f}"
         cells = f"{row['annotations a class']} | {overlaps} | {row['calibration_error']:.4f}"
         assert f"| {cells} |" in text
     settings = found["settings"]
