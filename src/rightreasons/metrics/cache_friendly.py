@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from rightreasons.double_backward import innermost
 from rightreasons.probe import Probe
 from rightreasons.types import Batch
 
@@ -24,28 +25,20 @@ def comfortable_rows(probe: Probe) -> int:
 
     Example:
         >>> batch = Batch(x=torch.zeros(2, 3, 32, 32), y=torch.zeros(2, dtype=torch.long))
+        >>> from torch import nn
         >>> net = nn.Sequential(nn.Conv2d(3, 8, 1), nn.Flatten(), nn.Linear(8 * 32 * 32, 2))
         >>> comfortable_rows(Probe(net, batch))
         256
     """
     if probe.features.device.type != "cpu":
         return _MOST
-    largest = 1
-
-    def compare(module: nn.Module, inputs: object, output: object) -> None:
-        nonlocal largest
-        if isinstance(output, Tensor):
-            largest = max(largest, output.nbytes)
-
-    layers = [layer for layer in probe.model.modules() if not any(layer.children())]
-    hooks = [layer.register_forward_hook(compare) for layer in layers]
-    try:
-        with torch.no_grad():
-            first = Batch.trusted(x=probe.features.detach()[:1], y=probe.batch.y[:1])
-            Probe.at_test_time(probe.model, first)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    core = innermost(probe.model)
+    layers = [name for name, layer in core.named_modules() if name and not any(layer.children())]
+    first = Batch.trusted(x=probe.features.detach()[:1], y=probe.batch.y[:1])
+    with torch.no_grad():
+        passed = Probe.at_test_time(core, first, layers=layers)
+    outputs = [passed.logits, *passed.activations.values()]
+    largest = max(one.nbytes for one in outputs if isinstance(one, Tensor))
     fitting = max(_CACHE_BYTES // largest, 1)
     return min(max(1 << fitting.bit_length() - 1, _FEWEST), _MOST)
 
