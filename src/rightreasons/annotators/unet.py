@@ -25,7 +25,9 @@ class UNet(nn.Module):
 
     Differs from the paper: pix2pix's generator has strided convolutions of size 4 down to one
     pixel, a width of 64, batch normalisation and dropout as its noise; here normalisation is over
-    groups of channels, so that a mask depends on its image alone, and nothing is drawn.
+    groups of channels, so that a mask depends on its image alone, and nothing is drawn. There is no
+    ReLU before the last layer: of a few channels that cannot be negative, weighed by positive
+    weights, it could give no logit below its bias, and masked everything.
 
     Args:
         channels: Of the images.
@@ -55,6 +57,7 @@ class UNet(nn.Module):
         self.up = nn.ModuleList(
             _block(below + across, across) for across, below in reversed([*pairwise(widths)])
         )
+        self.up[-1] = nn.Sequential(*list(self.up[-1].children())[:-1])
         self.last = nn.Conv2d(first, 1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
