@@ -61,6 +61,33 @@ def test_the_attack_is_what_was_measured():
             assert f"| {cells} | {rest} |" in text
 
 
+def test_adv_insertion_of_more_images_is_what_was_measured():
+    found, text = kept("adv_insertion_of_runs"), words_of("alignment")
+    assert f"Of {found['samples']} images, the same runs" in text
+    rows = found["adv_insertion"]
+    for name, row in rows.items():
+        each = ", ".join(f"{100 * value:.1f}" for value in row["of each seed"])
+        mean, deviation = (f"{100 * row[key]:.2f}" for key in ("mean", "deviation"))
+        assert f"| {name} | {mean} ± {deviation} | {each} |" in text
+
+
+def test_alignment_is_as_robust_as_the_page_says():
+    table = benchmark.show_suite("alignment-table1", ROOT / "benchmarks" / "results" / "alignment")
+    lines = {line["method"]: line["measures"] for line in table.to_dict()["lines"]}
+    means = {
+        name: {measure: value["ours"]["mean"] for measure, value in line.items()}
+        for name, line in lines.items()
+    }
+    best = means.pop("l2 + cosine")
+    assert means["CE only"]["RPS-Grad"] < 0.85
+    gain = best["RPS-Grad"] - means["CE only"]["RPS-Grad"]
+    assert f"{gain:.3f} above CE's" in words_of("alignment")
+    for other in means.values():
+        assert best["RPS-Grad"] > other["RPS-Grad"]
+        assert best["A-Ins-Grad"] > other["A-Ins-Grad"]
+    assert best["accuracy"] > means["CE only"]["accuracy"]
+
+
 def test_costs_of_alignment_are_what_was_measured():
     text, rows = words_of("alignment"), 0
     for net, steps in kept("alignment_step_time").items():
