@@ -156,6 +156,19 @@ def test_what_was_chosen_on_decoy_mnist_is_the_recipes_default(method):
         assert settings == {name: defaults[name] for name in settings}
 
 
+def test_ten_annotations_keep_as_much_as_the_page_says():
+    table = benchmark.show_suite("reff-table3", ROOT / "benchmarks" / "results" / "reff")
+    lines = {
+        line["method"]: line for line in table.to_dict()["lines"] if line["variant"] == "p = 0"
+    }
+    accuracy = {name: line["measures"]["accuracy"]["ours"]["mean"] for name, line in lines.items()}
+    gain, with_few = (
+        accuracy[name] - accuracy["baseline"] for name in ("ReFF (L2)", "ReFF (L2, n = 10)")
+    )
+    assert f"keeps {100 * with_few / gain:.0f} % of what it gains" in words_of("reff")
+    assert lines["ReFF (L2)"]["chosen"] == lines["ReFF (L2, n = 10)"]["chosen"]
+
+
 def test_a_step_of_reff_costs_what_was_measured():
     found, text = kept("reff_step_time")["resnet18"], words_of("reff")
     four, last = found["reff, four layers"], found["reff, last layer"]
