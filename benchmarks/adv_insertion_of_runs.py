@@ -51,6 +51,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
     runs = chosen_runs(options.folder)
+    if not runs:
+        parser.error(f"no runs of {SUITE} in {options.folder}: run the suite first")
     config = load_run(runs[0][1]).config
     data = rr.datasets.load(config.data, data_dir=options.data_dir, **config.data_settings)
     values: dict[str, list[float]] = {}

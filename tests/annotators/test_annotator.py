@@ -100,6 +100,10 @@ def test_saved_and_loaded_it_is_the_same(fitted, tmp_path):
     assert torch.equal(loaded.masks(data.batch.x), annotator.masks(data.batch.x))
     told = json.loads((tmp_path / "kept" / "annotator.json").read_text())
     assert told["sha256"] == annotator.digest()
+    older = {**told, "format": 1}
+    (tmp_path / "kept" / "annotator.json").write_text(json.dumps(older))
+    with pytest.raises(CheckpointMismatchError, match="its format is 1, not 2; fit it anew"):
+        PseudoAnnotator.load(tmp_path / "kept")
     (tmp_path / "kept" / "annotator.json").write_text("{}")
     with pytest.raises(CheckpointMismatchError, match="as rightreasons wrote it, but cannot read"):
         PseudoAnnotator.load(tmp_path / "kept")

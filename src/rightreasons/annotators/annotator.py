@@ -51,6 +51,8 @@ OPTIMIZATION: dict[str, dict[str, Any]] = {
 BETAS = {"segmentation": (0.9, 0.999), "pix2pix": (0.5, 0.999)}
 UPDATES_PER_EPOCH = 100
 PREDICTED_TOGETHER = 64
+FORMAT = 2
+"""Of what `save` writes. With 1 the generator had a ReLU before its last layer."""
 
 
 @final
@@ -213,7 +215,7 @@ class PseudoAnnotator:
         """Write ``annotator.json`` and ``model.safetensors``."""
         net, path = self._fitted(), writable_folder(folder)
         told = {"settings": self.settings, "channels": net.generator.channels}
-        write_json(path / "annotator.json", {"format": 1, **told, "sha256": self.digest()})
+        write_json(path / "annotator.json", {"format": FORMAT, **told, "sha256": self.digest()})
         save_weights(path / "model.safetensors", net)
 
     @classmethod
@@ -222,6 +224,8 @@ class PseudoAnnotator:
         path = Path(folder) / "annotator.json"
         try:
             told = json.loads(path.read_text())
+            if told["format"] != FORMAT:
+                raise ValueError(f"its format is {told['format']}, not {FORMAT}; fit it anew")
             annotator = cls(**told["settings"])
             net = annotator._built(told["channels"])
         except OSError as error:

@@ -55,9 +55,9 @@ class UNet(nn.Module):
             _block(before, after) for before, after in pairwise([channels, *widths])
         )
         self.up = nn.ModuleList(
-            _block(below + across, across) for across, below in reversed([*pairwise(widths)])
+            _block(below + across, across, signed=across == first)
+            for across, below in reversed([*pairwise(widths)])
         )
-        self.up[-1] = nn.Sequential(*list(self.up[-1].children())[:-1])
         self.last = nn.Conv2d(first, 1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -85,10 +85,10 @@ class UNet(nn.Module):
         return values
 
 
-def _block(before: int, after: int) -> nn.Sequential:
+def _block(before: int, after: int, *, signed: bool = False) -> nn.Sequential:
     groups = NUM_GROUPS if after % (2 * NUM_GROUPS) == 0 else 1
     layers: list[nn.Module] = []
     for channels in (before, after):
         layers += [nn.Conv2d(channels, after, 3, padding=1, bias=False)]
         layers += [nn.GroupNorm(groups, after), nn.ReLU()]
-    return nn.Sequential(*layers)
+    return nn.Sequential(*(layers[:-1] if signed else layers))
