@@ -2,8 +2,9 @@
 
 Reads the rows of the suite `density-figure4`, the mean over seeds of each weight. The paper's
 Figure 4 draws every measure over the weight; equal weights are not equal penalties, so that here
-leakage stands over accuracy. At each point of InputGrad's line the leakage of Density at the same
-accuracy is interpolated between its two neighbours.
+leakage stands over accuracy. At each point of InputGrad's lines (of the logit, of the loss) the
+leakage of Density at the same accuracy is interpolated between its two neighbours; a point with an
+accuracy that Density has at no weight is told of and not compared.
 
     rightreasons bench run density-figure4 --out benchmarks/results/density
     python benchmarks/density_figure.py [--rows benchmarks/results/density]
@@ -20,20 +21,22 @@ from line_figure import line_figure
 from rightreasons import benchmark
 
 SUITE = "density-figure4"
-DENSITY, OTHER = "Density (log-sum-exp)", "InputGrad"
-COLOURS = {DENSITY: "#1d4ed8", OTHER: "#c2410c"}
+DENSITY = "Density (log-sum-exp)"
+OTHERS = ("InputGrad", "InputGrad (loss)")
+COLOURS = {DENSITY: "#1d4ed8", "InputGrad": "#c2410c", "InputGrad (loss)": "#15803d"}
 Line = list[dict[str, float]]
 
 
 def lines_of(rows: Path) -> dict[str, Line]:
     """By method, the means of each weight, in the order of weights."""
-    lines: dict[str, Line] = {DENSITY: [], OTHER: []}
+    lines: dict[str, Line] = {name: [] for name in (DENSITY, *OTHERS)}
     for line in benchmark.show_suite(SUITE, rows).to_dict()["lines"]:
         found = {name: value["ours"] for name, value in line["measures"].items()}
         if any(value is None for value in found.values()):
             continue
         point = {name: value["mean"] for name, value in found.items()}
-        lines[line["method"]].append({"weight": float(line["variant"].split()[1]), **point})
+        weight = float(line["chosen"]["settings"]["weight"])
+        lines[line["method"]].append({"weight": weight, **point})
     return lines
 
 
@@ -47,22 +50,30 @@ def leakage_at(accuracy: float, line: Line) -> float | None:
     return None
 
 
-def compared(lines: dict[str, Line]) -> list[dict[str, float]]:
-    """Density's leakage beside InputGrad's at InputGrad's accuracies."""
-    found = []
-    for point in lines[OTHER]:
-        leakage = leakage_at(point["accuracy"], lines[DENSITY])
-        if leakage is not None:
-            less = 1 - leakage / point["leakage"]
-            found.append(
-                {
-                    "accuracy": point["accuracy"],
-                    OTHER: point["leakage"],
-                    DENSITY: leakage,
-                    "less": less,
-                }
-            )
+def compared(line: Line, density: Line) -> list[dict[str, float | None]]:
+    """Density's leakage beside another method's at that method's accuracies."""
+    found: list[dict[str, float | None]] = []
+    for point in line:
+        leakage = leakage_at(point["accuracy"], density)
+        less = None if leakage is None else 1 - leakage / point["leakage"]
+        found.append(
+            {
+                "weight": point["weight"],
+                "accuracy": point["accuracy"],
+                "leakage": point["leakage"],
+                DENSITY: leakage,
+                "less": less,
+            }
+        )
     return found
+
+
+def in_words(name: str, row: dict[str, float | None]) -> str:
+    start = f"{name}, weight {row['weight']:g}: accuracy {100 * row['accuracy']:.2f}, leakage"
+    if row[DENSITY] is None:
+        return f"{start} {row['leakage']:.4g}; Density has this accuracy at no weight"
+    less = f"{100 * row['less']:.0f} % less"
+    return f"{start} {row['leakage']:.4g}; Density {row[DENSITY]:.4g} ({less})"
 
 
 def main() -> None:
@@ -74,7 +85,8 @@ def main() -> None:
     lines = lines_of(options.rows)
     if not all(lines.values()):
         parser.error(f"no rows of {SUITE} in {options.rows}: run the suite first")
-    result = {"lines": lines, "at_equal_accuracy": compared(lines)}
+    equal = {name: compared(lines[name], lines[DENSITY]) for name in OTHERS}
+    result = {"lines": lines, "at_equal_accuracy": equal}
     options.out.with_suffix(".json").write_text(json.dumps(result, indent=2) + "\n")
     points = {
         name: [(point["accuracy"], point["leakage"]) for point in line]
@@ -85,11 +97,9 @@ def main() -> None:
     options.picture.write_text(
         line_figure("Leakage into the null block, over accuracy", ends, points, COLOURS, dots=True)
     )
-    for row in result["at_equal_accuracy"]:
-        print(
-            f"accuracy {100 * row['accuracy']:.2f}: {OTHER} {row[OTHER]:.4g}, "
-            f"{DENSITY} {row[DENSITY]:.4g} ({100 * row['less']:.0f} % less)"
-        )
+    for name, rows in equal.items():
+        for row in rows:
+            print(in_words(name, row))
 
 
 if __name__ == "__main__":

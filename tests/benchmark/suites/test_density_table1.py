@@ -21,6 +21,7 @@ def test_the_papers_figures(suite):
     assert row("SoftPlus") == [Figure(3.533), Figure(0.6795), Figure(0.0002), Figure(0.9852)]
     assert row("Hessian") == [Figure(4.258), Figure(0.8006), Figure(0.0), Figure(0.9848)]
     assert row("InputGrad") == [Figure(3.461), Figure(0.8346), Figure(0.2114), Figure(0.9456)]
+    assert row("InputGrad (loss)") == [None] * 4
     assert row("IG-SUM") == [Figure(3.497), Figure(0.8211), Figure(0.2273), Figure(0.9287)]
     assert row("Density (plain)") == [
         Figure(2.259),
@@ -38,6 +39,7 @@ def test_density_and_input_gradient_differ_in_the_penalty_alone(suite):
     density, other = cells["Density (log-sum-exp)"], cells["InputGrad"]
     assert density.settings == {"form": "logsumexp", "weight": 0.5}
     assert other.settings == {"weight": 0.5}
+    assert cells["InputGrad (loss)"].settings == {"target": "loss", "weight": 2.0}
     same = vars(density) | {"recipe": other.recipe, "settings": other.settings}
     assert same == vars(other)
 
@@ -70,4 +72,4 @@ def test_smooth_nets_are_asked_for(suite):
 
 def test_its_size(suite):
     planned = plan(suite, "small", lambda config: None)
-    assert len(planned.cells) + planned.num_unknown == 11 * (3 + 2)
+    assert len(planned.cells) + planned.num_unknown == 12 * (3 + 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 
 from rightreasons.benchmark.measure import Measure
 from rightreasons.benchmark.suite import Suite, Variant
@@ -10,12 +10,18 @@ from rightreasons.benchmark.suites import density_table1 as table1
 
 __all__ = ["density_figure4"]
 
-WEIGHTS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
-METHODS = ("InputGrad", "Density (log-sum-exp)")
+_POWERS = (0.125, 0.25, 0.5, 1.0, 2.0)
+WEIGHTS: Mapping[str, tuple[float, ...]] = {
+    "InputGrad": _POWERS,
+    "InputGrad (loss)": (0.5, 1.0, 2.0, 2.5, 3.0),
+    "Density (log-sum-exp)": _POWERS,
+}
+NUM_STEPS = len(_POWERS)
 
 PROTOCOL = (
-    "One seed. Both penalties at the same weights, powers of two; nothing is chosen. The paper's "
-    "figure is a picture, so there are no figures of it to compare with.",
+    "Each penalty at five weights, which grow from step to step and stand in the last table; "
+    "nothing is chosen. The paper's figure is a picture, so there are no figures of it to compare "
+    "with.",
     "Equal weights are not equal penalties: compare leakage at equal accuracy, as "
     "`benchmarks/density_figure.py` does.",
 )
@@ -32,12 +38,15 @@ def density_figure4() -> Suite:
         base=table1.BASE,
         variants=tuple(
             Variant(
-                name=f"weight {weight:g}",
-                grids={name: [{"settings": {"weight": weight}}] for name in METHODS},
+                name=f"step {step + 1}",
+                grids={
+                    name: [{"settings": {"weight": weights[step]}}]
+                    for name, weights in WEIGHTS.items()
+                },
             )
-            for weight in WEIGHTS
+            for step in range(NUM_STEPS)
         ),
-        methods=[method for method in whole.methods if method.name in METHODS],
+        methods=[method for method in whole.methods if method.name in WEIGHTS],
         measures=(
             Measure(key="feature_leakage", name="leakage"),
             Measure(key="accuracy", name="accuracy", percent=True),
@@ -45,7 +54,7 @@ def density_figure4() -> Suite:
             Measure(key="adversarial_accuracy/l2/0.3", name="PGD-20 l2 0.3", percent=True),
         ),
         select_by="accuracy",
-        budgets={name: replace(budget, seeds=(0,)) for name, budget in whole.budgets.items()},
-        protocol=(*table1.PROTOCOL[1:4], *PROTOCOL),
+        budgets=whole.budgets,
+        protocol=(*table1.PROTOCOL[1:5], *PROTOCOL),
         layout="columns",
     )
