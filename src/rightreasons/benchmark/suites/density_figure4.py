@@ -51,6 +51,7 @@ def density_figure4() -> Suite:
             Measure(key="feature_leakage", name="leakage"),
             Measure(key="accuracy", name="accuracy", percent=True),
             Measure(key="adversarial_accuracy/linf/0.1", name="PGD-20 linf 0.1", percent=True),
+            Measure(key="adversarial_accuracy/l2/0.1", name="PGD-20 l2 0.1", percent=True),
             Measure(key="adversarial_accuracy/l2/0.3", name="PGD-20 l2 0.3", percent=True),
         ),
         select_by="accuracy",
