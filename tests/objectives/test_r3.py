@@ -27,3 +27,18 @@ def test_ross_sums_the_log_probabilities_of_all_classes(tiny_net, tiny_batch):
     expected = (tiny_batch.mask * gradient).square().flatten(1).sum(dim=1)
     probe = rr.Probe(tiny_net, tiny_batch, needs_gradient=True)
     torch.testing.assert_close(R3(target="log_probabilities")(probe), expected)
+
+
+def test_being_sure_of_the_label_meets_the_penalty_of_the_loss_but_not_of_the_margin():
+    mask = torch.tensor([[1.0, 0.0]])
+    batch = rr.Batch(x=torch.ones(1, 2), y=torch.tensor([0]), mask=mask)
+    found = {"loss": [], "margin": []}
+    for reliance in (1.0, 20.0):
+        net = torch.nn.Linear(2, 2, bias=False)
+        with torch.no_grad():
+            net.weight.copy_(torch.tensor([[reliance, 0.0], [0.0, 0.0]]))
+        probe = rr.Probe(net, batch, needs_gradient=True)
+        for target, values in found.items():
+            values.append(R3(target=target)(probe).item())
+    assert found["loss"][1] < 1e-6 < found["loss"][0]
+    assert found["margin"][1] == 400 * found["margin"][0]

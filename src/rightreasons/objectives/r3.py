@@ -21,7 +21,9 @@ class R3(Term):
 
     Differs from the paper: Ross et al. 2017 sum the gradient over the log-probabilities of all
     classes (``target="log_probabilities"``); the default here is the loss, as in R4's text, on
-    which the model's errors depend.
+    which the model's errors depend. The loss has no gradient where the model is sure of the label:
+    where masks lie on images of one class alone, a model can meet the penalty by being sure that
+    what is masked means this class. ``target="margin"`` has no such way out.
 
     Args:
         target: What is differentiated.

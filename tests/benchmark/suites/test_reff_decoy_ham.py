@@ -21,8 +21,8 @@ def cells():
 
 def test_its_size(cells):
     planned = plan(reff_decoy_ham(), "small", lambda config: None)
-    assert len(cells) == 2 * 9 * 2
-    assert len(cells) + planned.num_unknown == 2 * 9 * (2 + 2)
+    assert len(cells) == 2 * 8 * 2
+    assert len(cells) + planned.num_unknown == 2 * 8 * (2 + 2)
 
 
 def test_both_nets_with_all_masks_and_with_twenty(cells):
@@ -35,9 +35,23 @@ def test_both_nets_with_all_masks_and_with_twenty(cells):
         for cell in cells
     }
     for model in ("small_cnn", "efficientnet_lite0"):
-        for recipe in ("r3", "reff", "reff_l1"):
+        for recipe in ("r3", "reff"):
             assert {(model, recipe, None), (model, recipe, 20)} <= kinds
         assert {(model, recipe, None) for recipe in ("erm", "adv_r4")} <= kinds
+
+
+def test_masks_on_one_class_are_met_with_the_margin(cells):
+    for cell in cells:
+        few = cell.config.strategy == "reff"
+        if cell.config.recipe == "adv_r4" or (few and cell.config.recipe == "r3"):
+            assert cell.config.settings["target"] == "margin"
+    targets = {cell.config.settings.get("target") for cell in cells if cell.config.recipe == "r3"}
+    assert targets == {None, "margin"}
+
+
+def test_statistics_of_weights_from_imagenet_are_kept(cells):
+    for cell in cells:
+        assert cell.config.frozen_statistics == (cell.config.model == "efficientnet_lite0")
 
 
 def test_methods_of_a_variant_differ_in_the_recipe_and_not_in_the_images(cells):
