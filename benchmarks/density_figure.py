@@ -2,9 +2,9 @@
 
 Reads the rows of the suite `density-figure4`, the mean over seeds of each weight. The paper's
 Figure 4 draws every measure over the weight; equal weights are not equal penalties, so that here
-leakage stands over accuracy. At each point of InputGrad's lines (of the logit, of the loss) the
-leakage of Density at the same accuracy is interpolated between its two neighbours; a point with an
-accuracy that Density has at no weight is told of and not compared.
+leakage stands over accuracy. At each point of InputGrad's lines (of the logit, of the loss, with
+p = 1) the leakage of either line of Density at the same accuracy is interpolated between its two
+neighbours; a point with an accuracy that Density has at no weight is told of and not compared.
 
     rightreasons bench run density-figure4 --out benchmarks/results/density
     python benchmarks/density_figure.py [--rows benchmarks/results/density]
@@ -21,15 +21,21 @@ from line_figure import line_figure
 from rightreasons import benchmark
 
 SUITE = "density-figure4"
-DENSITY = "Density (log-sum-exp)"
-OTHERS = ("InputGrad", "InputGrad (loss)")
-COLOURS = {DENSITY: "#1d4ed8", "InputGrad": "#c2410c", "InputGrad (loss)": "#15803d"}
+COLOURS = {
+    "Density (log-sum-exp)": "#1d4ed8",
+    "Density (p = 1)": "#0891b2",
+    "InputGrad": "#c2410c",
+    "InputGrad (loss)": "#15803d",
+    "InputGrad (p = 1)": "#a16207",
+}
+DENSITIES = tuple(name for name in COLOURS if name.startswith("Density"))
+OTHERS = tuple(name for name in COLOURS if name not in DENSITIES)
 Line = list[dict[str, float]]
 
 
 def lines_of(rows: Path) -> dict[str, Line]:
     """By method, the means of each weight, in the order of weights."""
-    lines: dict[str, Line] = {name: [] for name in (DENSITY, *OTHERS)}
+    lines: dict[str, Line] = {name: [] for name in COLOURS}
     for line in benchmark.show_suite(SUITE, rows).to_dict()["lines"]:
         found = {name: value["ours"] for name, value in line["measures"].items()}
         if any(value is None for value in found.values()):
@@ -61,19 +67,19 @@ def compared(line: Line, density: Line) -> list[dict[str, float | None]]:
                 "weight": point["weight"],
                 "accuracy": point["accuracy"],
                 "leakage": point["leakage"],
-                DENSITY: leakage,
+                "Density": leakage,
                 "less": less,
             }
         )
     return found
 
 
-def in_words(name: str, row: dict[str, float | None]) -> str:
+def in_words(density: str, name: str, row: dict[str, float | None]) -> str:
     start = f"{name}, weight {row['weight']:g}: accuracy {100 * row['accuracy']:.2f}, leakage"
-    if row[DENSITY] is None:
-        return f"{start} {row['leakage']:.4g}; Density has this accuracy at no weight"
+    if row["Density"] is None:
+        return f"{start} {row['leakage']:.4g}; {density} has this accuracy at no weight"
     less = f"{100 * row['less']:.0f} % less"
-    return f"{start} {row['leakage']:.4g}; Density {row[DENSITY]:.4g} ({less})"
+    return f"{start} {row['leakage']:.4g}; {density} {row['Density']:.4g} ({less})"
 
 
 def main() -> None:
@@ -85,7 +91,10 @@ def main() -> None:
     lines = lines_of(options.rows)
     if not all(lines.values()):
         parser.error(f"no rows of {SUITE} in {options.rows}: run the suite first")
-    equal = {name: compared(lines[name], lines[DENSITY]) for name in OTHERS}
+    equal = {
+        density: {name: compared(lines[name], lines[density]) for name in OTHERS}
+        for density in DENSITIES
+    }
     result = {"lines": lines, "at_equal_accuracy": equal}
     options.out.with_suffix(".json").write_text(json.dumps(result, indent=2) + "\n")
     points = {
@@ -97,9 +106,10 @@ def main() -> None:
     options.picture.write_text(
         line_figure("Leakage into the null block, over accuracy", ends, points, COLOURS, dots=True)
     )
-    for name, rows in equal.items():
-        for row in rows:
-            print(in_words(name, row))
+    for density, others in equal.items():
+        for name, rows in others.items():
+            for row in rows:
+                print(in_words(density, name, row))
 
 
 if __name__ == "__main__":

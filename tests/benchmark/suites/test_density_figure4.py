@@ -29,4 +29,4 @@ def test_runs_are_shared_with_table_1(suite):
 
 def test_its_size(suite):
     planned = plan(suite, "small", lambda config: None)
-    assert len(planned.cells) + planned.num_unknown == 3 * 5 * 3
+    assert len(planned.cells) + planned.num_unknown == 5 * 5 * 3

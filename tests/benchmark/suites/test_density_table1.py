@@ -72,4 +72,4 @@ def test_smooth_nets_are_asked_for(suite):
 
 def test_its_size(suite):
     planned = plan(suite, "small", lambda config: None)
-    assert len(planned.cells) + planned.num_unknown == 12 * (3 + 2)
+    assert len(planned.cells) + planned.num_unknown == 14 * (3 + 2)

@@ -11,10 +11,13 @@ from rightreasons.benchmark.suites import density_table1 as table1
 __all__ = ["density_figure4"]
 
 _POWERS = (0.125, 0.25, 0.5, 1.0, 2.0)
+_ABSOLUTE = (0.004, 0.008, 0.016, 0.032, 0.064)
 WEIGHTS: Mapping[str, tuple[float, ...]] = {
     "InputGrad": _POWERS,
     "InputGrad (loss)": (0.5, 1.0, 2.0, 2.5, 3.0),
+    "InputGrad (p = 1)": _ABSOLUTE,
     "Density (log-sum-exp)": _POWERS,
+    "Density (p = 1)": _ABSOLUTE,
 }
 NUM_STEPS = len(_POWERS)
 
@@ -56,6 +59,6 @@ def density_figure4() -> Suite:
         ),
         select_by="accuracy",
         budgets=whole.budgets,
-        protocol=(*table1.PROTOCOL[1:5], *PROTOCOL),
+        protocol=(*table1.PROTOCOL[1:6], *PROTOCOL),
         layout="columns",
     )
