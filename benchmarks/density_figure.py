@@ -2,9 +2,10 @@
 
 Reads the rows of the suite `density-figure4`, the mean over seeds of each weight. The paper's
 Figure 4 draws every measure over the weight; equal weights are not equal penalties, so that here
-leakage stands over accuracy. At each point of InputGrad's lines (of the logit, of the loss, with
-p = 1) the leakage of either line of Density at the same accuracy is interpolated between its two
-neighbours; a point with an accuracy that Density has at no weight is told of and not compared.
+leakage stands over accuracy. At each point of Density's lines (p = 2 and p = 1) the leakage of each
+of InputGrad's (of the logit, of the loss, with p = 1) at the same accuracy is interpolated between
+neighbours along its sweep, the smallest if the line passes that accuracy twice; a point with an
+accuracy that InputGrad has at no weight is told of and not compared.
 
     rightreasons bench run density-figure4 --out benchmarks/results/density
     python benchmarks/density_figure.py [--rows benchmarks/results/density]
@@ -47,27 +48,28 @@ def lines_of(rows: Path) -> dict[str, Line]:
 
 
 def leakage_at(accuracy: float, line: Line) -> float | None:
-    """Linear between the two points around this accuracy; None outside the line."""
-    points = sorted((point["accuracy"], point["leakage"]) for point in line)
-    for (low, first), (high, second) in zip(points, points[1:], strict=False):
-        if low <= accuracy <= high:
-            share = (accuracy - low) / ((high - low) or 1)
-            return first + share * (second - first)
-    return None
+    """Linear between neighbours around this accuracy, the smallest of them; None outside."""
+    found = []
+    for one, other in zip(line, line[1:], strict=False):
+        low, high = sorted((one, other), key=lambda point: point["accuracy"])
+        if low["accuracy"] <= accuracy <= high["accuracy"]:
+            share = (accuracy - low["accuracy"]) / ((high["accuracy"] - low["accuracy"]) or 1)
+            found.append(low["leakage"] + share * (high["leakage"] - low["leakage"]))
+    return min(found, default=None)
 
 
-def compared(line: Line, density: Line) -> list[dict[str, float | None]]:
-    """Density's leakage beside another method's at that method's accuracies."""
+def compared(density: Line, line: Line) -> list[dict[str, float | None]]:
+    """Another method's leakage beside Density's at Density's accuracies."""
     found: list[dict[str, float | None]] = []
-    for point in line:
-        leakage = leakage_at(point["accuracy"], density)
-        less = None if leakage is None else 1 - leakage / point["leakage"]
+    for point in density:
+        leakage = leakage_at(point["accuracy"], line)
+        less = None if leakage is None else 1 - point["leakage"] / leakage
         found.append(
             {
                 "weight": point["weight"],
                 "accuracy": point["accuracy"],
                 "leakage": point["leakage"],
-                "Density": leakage,
+                "beside": leakage,
                 "less": less,
             }
         )
@@ -75,11 +77,11 @@ def compared(line: Line, density: Line) -> list[dict[str, float | None]]:
 
 
 def in_words(density: str, name: str, row: dict[str, float | None]) -> str:
-    start = f"{name}, weight {row['weight']:g}: accuracy {100 * row['accuracy']:.2f}, leakage"
-    if row["Density"] is None:
-        return f"{start} {row['leakage']:.4g}; {density} has this accuracy at no weight"
+    start = f"{density}, weight {row['weight']:g}: accuracy {100 * row['accuracy']:.2f}, leakage"
+    if row["beside"] is None:
+        return f"{start} {row['leakage']:.4g}; {name} has this accuracy at no weight"
     less = f"{100 * row['less']:.0f} % less"
-    return f"{start} {row['leakage']:.4g}; {density} {row['Density']:.4g} ({less})"
+    return f"{start} {row['leakage']:.4g}; {name} {row['beside']:.4g} ({less})"
 
 
 def main() -> None:
@@ -92,7 +94,7 @@ def main() -> None:
     if not all(lines.values()):
         parser.error(f"no rows of {SUITE} in {options.rows}: run the suite first")
     equal = {
-        density: {name: compared(lines[name], lines[density]) for name in OTHERS}
+        density: {name: compared(lines[density], lines[name]) for name in OTHERS}
         for density in DENSITIES
     }
     result = {"lines": lines, "at_equal_accuracy": equal}

@@ -110,15 +110,56 @@ def test_speeds_are_what_was_measured():
     assert f"in {kept('insertion_beside_quantus')['times_faster']:.1f} times the time" in text
 
 
-def test_density_is_what_was_measured():
+def shares(values):
+    ends = [f"{100 * end:.0f}" for end in (min(values), max(values))]
+    return f"{' to '.join(dict.fromkeys(ends))} %"
+
+
+def test_density_beside_input_gradients_is_what_was_measured():
     text = words_of("density")
-    less = [row["less"] for row in kept("density_figure4")["at_equal_accuracy"]]
-    assert f"{100 * min(less):.0f} to {100 * max(less):.0f} % below" in text
+    for density, others in kept("density_figure4")["at_equal_accuracy"].items():
+        for name, rows in others.items():
+            both = [row for row in rows if row["less"] is not None]
+            upper = [row["less"] for row in both if row["accuracy"] >= 0.93]
+            cells = f"{len(both)} of {len(rows)} | {shares([row['less'] for row in both])}"
+            assert f"| {density} | {name} | {cells} | {shares(upper)} |" in text
+            if (density, name) == ("Density (p = 1)", "InputGrad"):
+                assert min(upper) >= 0.15
+                assert f"Density with p = 1 leaks {shares(upper)} less than InputGrad" in text
+
+
+def test_density_beside_standard_training_is_what_was_measured():
+    text = words_of("density")
     table = benchmark.show_suite("density-table1", ROOT / "benchmarks" / "results" / "density")
-    lines = {line["method"]: line["measures"] for line in table.to_dict()["lines"]}
-    leakage = {name: line["leakage"]["ours"]["mean"] for name, line in lines.items()}
-    assert all(value < 0.2 * leakage["ST"] for name, value in leakage.items() if "Density" in name)
-    assert min(leakage, key=leakage.get) == "IG-SUM"
+    lines = {
+        line["method"]: {name: one["ours"]["mean"] for name, one in line["measures"].items()}
+        for line in table.to_dict()["lines"]
+    }
+    ours = {name: line for name, line in lines.items() if "Density" in name}
+    assert len(ours) == 5
+    falls = [1 - line["leakage"] / lines["ST"]["leakage"] for line in ours.values()]
+    assert min(falls) >= 0.8
+    assert f"falls by {100 * min(falls):.0f} to {100 * max(falls):.0f} %" in text
+    for line in ours.values():
+        for name, value in line.items():
+            if name.startswith("PGD"):
+                assert value > lines["ST"][name] or value == lines["ST"][name] == 0
+
+
+def test_densitys_gradient_is_as_near_to_the_logits_as_measured():
+    found = kept("density_beside_logit")["means over seeds"]["Density (log-sum-exp)"]
+    cosine, length, probability = (
+        f"{found[name]:.2f}"
+        for name in (
+            "cosine of the gradients",
+            "length beside InputGrad's",
+            "probability of the label",
+        )
+    )
+    text = words_of("density")
+    assert f"finds a cosine of {cosine} between them" in text
+    assert f"a length of Density's of {length} of InputGrad's" in text
+    assert f"has a probability of {probability} there" in text
 
 
 def test_attacks_beside_foolbox_are_what_was_measured():
