@@ -6,6 +6,7 @@ from html import escape
 from rightreasons.report.scale import scale_for
 
 Points = list[tuple[float, float | None]]
+NAMES_A_ROW = 3
 Place = Callable[[float, float], tuple[float, float]]
 
 
@@ -26,7 +27,8 @@ def line_figure(
         colours: By the same names.
         dots: Whether to mark the points.
     """
-    width, height, left, top, right, bottom = 640, 320, 70, 40, 620, 270
+    width, left, top, right, bottom = 640, 70, 40, 620, 270
+    height = bottom + 30 + 20 * -(-len(lines) // NAMES_A_ROW)
     known = [y for points in lines.values() for _, y in points if y is not None]
     scale = scale_for(known, is_share=False)
     first, last = (end(x for points in lines.values() for x, _ in points) for end in (min, max))
@@ -46,13 +48,13 @@ def line_figure(
         parts.append(
             f'<text x="{across:.1f}" y="{bottom + 18}" text-anchor="{anchor}">{word}</text>'
         )
-    for row, (name, points) in enumerate(lines.items()):
+    for number, (name, points) in enumerate(lines.items()):
         parts += _drawn(points, colours[name], place)
         if dots:
             parts += _dotted(points, colours[name], place)
-        parts.append(
-            f'<text x="{left + 160 * row}" y="{height - 10}" fill="{colours[name]}">{name}</text>'
-        )
+        row, column = divmod(number, NAMES_A_ROW)
+        x, y = left + 180 * column, bottom + 40 + 20 * row
+        parts.append(f'<text x="{x}" y="{y}" fill="{colours[name]}">{name}</text>')
     body = "".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
