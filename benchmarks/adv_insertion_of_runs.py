@@ -7,30 +7,18 @@ each method's chosen setting. The input gradient alone is attacked, with the sui
         [--out benchmarks/results/adv_insertion_of_runs.json]
 """
 
-import argparse
 import statistics
 from pathlib import Path
 
 from rich.progress import track
 
 import rightreasons as rr
-from rightreasons import benchmark
+from chosen_runs import chosen_runs, runs_parser
 from rightreasons.metrics import AdvInsertion
 from rightreasons.run import load_run
 from timing import machine, publish
 
 SUITE, METRIC = "alignment-table1", "adv_insertion"
-
-
-def chosen_runs(folder: Path) -> list[tuple[str, Path]]:
-    """Every method's name with each of its runs."""
-    lines = benchmark.show_suite(SUITE, folder).lines
-    return [
-        (line.line.method.name, folder / "runs" / row.address)
-        for line in lines
-        for row in line.rows
-        if not row.failure
-    ]
 
 
 def measured(folder: Path, data: rr.datasets.Splits, samples: int) -> float:
@@ -44,17 +32,8 @@ def measured(folder: Path, data: rr.datasets.Splits, samples: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--data-dir", required=True)
-    parser.add_argument("--samples", type=int, default=1000)
-    parser.add_argument("--out", type=Path, default=None)
-    options = parser.parse_args()
-    runs = chosen_runs(options.folder)
-    if not runs:
-        parser.error(f"no runs of {SUITE} in {options.folder}: run the suite first")
-    config = load_run(runs[0][1]).config
-    data = rr.datasets.load(config.data, data_dir=options.data_dir, **config.data_settings)
+    options = runs_parser(__doc__.split("\n")[0]).parse_args()
+    runs, data = chosen_runs(SUITE, options.folder, options.data_dir)
     values: dict[str, list[float]] = {}
     for name, folder in track(runs, description="Attacking"):
         values.setdefault(name, []).append(round(measured(folder, data, options.samples), 4))

@@ -9,31 +9,19 @@ method's chosen setting; on training images, where the penalties act.
         [--out benchmarks/results/density_beside_logit.json]
 """
 
-import argparse
 import statistics
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 import rightreasons as rr
-from rightreasons import benchmark
+from chosen_runs import chosen_runs, runs_parser
 from rightreasons.run import load_run
 from timing import publish
 
 SUITE = "density-table1"
 METHODS = ("ST", "InputGrad", "Density (log-sum-exp)")
-
-
-def chosen_runs(folder: Path) -> list[tuple[str, Path]]:
-    """Each method's name with each of its runs."""
-    return [
-        (line.line.method.name, folder / "runs" / row.address)
-        for line in benchmark.show_suite(SUITE, folder).lines
-        for row in line.rows
-        if line.line.method.name in METHODS and not row.failure
-    ]
 
 
 def gradient(of: Tensor, x: Tensor) -> Tensor:
@@ -55,17 +43,8 @@ def compared(model: nn.Module, batch: rr.Batch) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--data-dir", required=True)
-    parser.add_argument("--samples", type=int, default=1000)
-    parser.add_argument("--out", type=Path, default=None)
-    options = parser.parse_args()
-    runs = chosen_runs(options.folder)
-    if not runs:
-        parser.error(f"no runs of {SUITE} in {options.folder}: run the suite first")
-    config = load_run(runs[0][1]).config
-    data = rr.datasets.load(config.data, data_dir=options.data_dir, **config.data_settings)
+    options = runs_parser(__doc__.split("\n")[0]).parse_args()
+    runs, data = chosen_runs(SUITE, options.folder, options.data_dir, METHODS)
     batch = data.train.take(torch.arange(min(options.samples, len(data.train))))
     values: dict[str, list[dict[str, float]]] = {}
     for name, folder in runs:
