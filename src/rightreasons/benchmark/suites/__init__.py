@@ -5,6 +5,7 @@ from rightreasons.benchmark.suites.decoy_mnist import decoy_mnist as decoy_mnist
 from rightreasons.benchmark.suites.density_figure4 import density_figure4 as density_figure4
 from rightreasons.benchmark.suites.density_groups import density_groups as density_groups
 from rightreasons.benchmark.suites.density_table1 import density_table1 as density_table1
+from rightreasons.benchmark.suites.density_unseen import density_unseen as density_unseen
 from rightreasons.benchmark.suites.masktune_figure2 import masktune_figure2 as masktune_figure2
 from rightreasons.benchmark.suites.masktune_table1 import masktune_table1 as masktune_table1
 from rightreasons.benchmark.suites.masktune_table4 import masktune_table4 as masktune_table4
@@ -26,6 +27,7 @@ __all__ = [
     "density_figure4",
     "density_groups",
     "density_table1",
+    "density_unseen",
     "masktune_figure2",
     "masktune_table1",
     "masktune_table4",
