@@ -67,7 +67,7 @@ GRIDS: Mapping[str, Grid] = {
     "ReFF (20 masks)": _weights(100.0, 300.0),
     "oracle": _RATES,
 }
-_SMALLER = _weights(0.01, 0.03)
+_SMALLER = _weights(0.03, 0.1)
 EFFICIENTNET_GRIDS: Mapping[str, Grid] = {
     "R3": _weights(0.1, 1.0),
     "R3 (margin)": _SMALLER,
@@ -88,6 +88,7 @@ VARIANTS = (
         overrides={
             "model": "efficientnet_lite0",
             "model_settings": {"pretrained": True},
+            "data_settings": {"zoom": 6.0},
             "frozen_statistics": True,
             "metric_settings": {"cam_mass": {"layer": "blocks.11.expand"}},
         },
