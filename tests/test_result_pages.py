@@ -146,6 +146,43 @@ def test_density_beside_standard_training_is_what_was_measured():
                 assert value > lines["ST"][name] or value == lines["ST"][name] == 0
 
 
+def test_density_at_other_seeds_is_what_was_measured():
+    text = words_of("density")
+    table = benchmark.show_suite("density-unseen", ROOT / "benchmarks" / "results" / "density")
+    means = {
+        (line["variant"], line["method"]): {
+            name: one["ours"]["mean"] for name, one in line["measures"].items()
+        }
+        for line in table.to_dict()["lines"]
+    }
+    assert all(
+        one["ours"]["num_runs"] == 5
+        for line in table.to_dict()["lines"]
+        for one in line["measures"].values()
+    )
+    standard = means["floor of 94 %", "ST"]
+    ours = {
+        floor: [
+            line
+            for (at, name), line in means.items()
+            if at == f"floor of {floor} %" and "Density" in name
+        ]
+        for floor in (93, 94)
+    }
+    falls = [1 - line["leakage"] / standard["leakage"] for line in ours[94]]
+    assert f"leakage falls by {shares(falls)} against ST" in text
+    leads = {
+        floor: [100 * (line["PGD-20 l2 0.1"] - standard["PGD-20 l2 0.1"]) for line in lines]
+        for floor, lines in ours.items()
+    }
+    assert f"ahead of ST by {min(leads[94]):.1f} to {max(leads[94]):.1f} points at l2 0.1" in text
+    assert f"{-max(leads[93]):.1f} to {-min(leads[93]):.1f} points *below* ST at l2 0.1" in text
+    for line in (*ours[93], *ours[94]):
+        for name in set(line) - {"leakage", "accuracy", "PGD-20 l2 0.1", "PGD-20 linf 0.3"}:
+            assert line[name] > standard[name]
+    assert all(line["PGD-20 linf 0.3"] < 0.0005 for line in means.values())
+
+
 def test_densitys_gradient_is_as_near_to_the_logits_as_measured():
     found = kept("density_beside_logit")["means over seeds"]["Density (log-sum-exp)"]
     cosine, length, probability = (
