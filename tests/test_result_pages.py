@@ -247,6 +247,41 @@ def test_ten_annotations_keep_as_much_as_the_page_says():
     assert lines["ReFF (L2)"]["chosen"] == lines["ReFF (L2, n = 10)"]["chosen"]
 
 
+def test_guidance_on_skin_lifts_the_worst_group_as_the_page_says():
+    text = words_of("reff")
+    table = benchmark.show_suite("reff-decoy-ham", ROOT / "benchmarks" / "results" / "reff")
+    worst = {
+        (line["variant"], line["method"]): line["measures"]["worst group"]["ours"]
+        for line in table.to_dict()["lines"]
+    }
+    assert all(one["num_runs"] == 3 for one in worst.values())
+
+    def gains(method):
+        return [
+            100 * (worst[net, method]["mean"] - worst[net, "ERM"]["mean"])
+            for net in ("small CNN", "EfficientNet-Lite0")
+        ]
+
+    with_all, with_few = gains("R3 (margin)"), gains("R3 (margin, 20 masks)")
+    assert min(with_all) >= 15
+    assert min(with_few) >= 10
+    small, large = (f"{gain:.1f} points" for gain in with_all)
+    assert f"lifts it by {small} with the small CNN and by {large} with EfficientNet" in text
+    small, large = (f"{gain:.1f} points" for gain in with_few)
+    assert f"for the rest, by {small} and by {large}" in text
+    small, few = (f"{gains(method)[0]:.1f} points" for method in ("ReFF", "ReFF (20 masks)"))
+    assert f"There it lifts the worst group by {small}, with 20 masks by {few}" in text
+
+
+@pytest.mark.parametrize("net", ["small CNN", "EfficientNet-Lite0"])
+def test_attributions_on_skin_are_what_was_measured(net):
+    found, text = kept(f"decoy_ham_{net.split('-')[0].replace(' ', '_').lower()}"), words_of("reff")
+    assert f"Of {found['samples']} such lesions" in text
+    for name in ("ERM", "R3 (margin)"):
+        cells = " | ".join(f"{100 * value:.1f}" for value in found[name].values())
+        assert f"| {net} | {name} | {cells} |" in text
+
+
 def test_a_step_of_reff_costs_what_was_measured():
     found, text = kept("reff_step_time")["resnet18"], words_of("reff")
     four, last = found["reff, four layers"], found["reff, last layer"]

@@ -154,7 +154,7 @@ BUDGETS: Mapping[str, Budget] = {
         },
         protocol=(
             "2,102 training images and 8 epochs for the small CNN (344 updates), 1,051 images and "
-            "4 epochs for EfficientNet-Lite0 (132 updates), for about 80 minutes on two cores.",
+            "4 epochs for EfficientNet-Lite0 (132 updates), an hour and a half on two cores.",
         ),
     ),
     "paper": Budget(
