@@ -2,7 +2,7 @@ import pytest
 
 from rightreasons.benchmark.plan import lines
 from rightreasons.benchmark.suites.density_table1 import density_table1
-from rightreasons.benchmark.suites.density_unseen import SEEDS, SETTINGS, density_unseen
+from rightreasons.benchmark.suites.density_unseen import SEEDS, SETTINGS, SHOWN, density_unseen
 
 
 @pytest.fixture
@@ -32,3 +32,7 @@ def test_its_settings_are_candidates_of_table_1_or_one_step_up(suite):
 def test_standard_training_runs_once_a_seed(suite):
     runs = {repr(line.cell(0, seed).config) for line in lines(suite, "small") for seed in SEEDS}
     assert len(runs) == (1 + 2 * 3) * len(SEEDS)
+
+
+def test_every_measure_is_one_of_table_1(suite):
+    assert [measure.name for measure in suite.measures] == list(SHOWN)

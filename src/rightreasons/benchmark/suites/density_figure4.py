@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from rightreasons.benchmark.measure import Measure
 from rightreasons.benchmark.suite import Suite, Variant
-from rightreasons.benchmark.suites import density_table1 as table1
+from rightreasons.benchmark.suites.density_table1 import BASE, density_table1
+from rightreasons.benchmark.suites.density_table1 import PROTOCOL as TABLE1_PROTOCOL
 
 __all__ = ["density_figure4"]
 
@@ -32,13 +33,13 @@ PROTOCOL = (
 
 def density_figure4() -> Suite:
     """Density and InputGrad along a sweep of the weight (density smoothing's Figure 4)."""
-    whole = table1.density_table1()
+    whole = density_table1()
     return Suite(
         name="density-figure4",
         title="Leakage, attacks and accuracy as the penalty grows, BlockMNIST",
         paper=whole.paper,
         table="Figure 4",
-        base=table1.BASE,
+        base=BASE,
         variants=tuple(
             Variant(
                 name=f"step {step + 1}",
@@ -59,6 +60,6 @@ def density_figure4() -> Suite:
         ),
         select_by="accuracy",
         budgets=whole.budgets,
-        protocol=(*table1.PROTOCOL[1:6], *PROTOCOL),
+        protocol=(*TABLE1_PROTOCOL[1:6], *PROTOCOL),
         layout="columns",
     )

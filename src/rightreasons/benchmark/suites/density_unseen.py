@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rightreasons.benchmark.measure import Measure
 from rightreasons.benchmark.suite import Overrides, Suite, Variant
-from rightreasons.benchmark.suites.density_table1 import (
-    BASE,
-    EPSILONS,
-    NORMS,
-    density_table1,
-)
+from rightreasons.benchmark.suites.density_table1 import BASE, EPSILONS, NORMS, density_table1
 from rightreasons.benchmark.suites.density_table1 import PROTOCOL as TABLE1_PROTOCOL
 
 __all__ = ["density_unseen"]
 
 SEEDS = (3, 4, 5, 6, 7)
+_ATTACKS = [f"PGD-20 {norm} {epsilon:g}" for norm in NORMS for epsilon in EPSILONS]
+SHOWN = ("leakage", "accuracy", *_ATTACKS)
 
 
 def _weight(value: float) -> Overrides:
@@ -51,17 +47,6 @@ PROTOCOL = (
 def density_unseen() -> Suite:
     """Table 1's chosen settings at five seeds that took no part in any choice."""
     whole = density_table1()
-    shown = [Measure(key="feature_leakage", name="leakage")]
-    shown += [Measure(key="accuracy", name="accuracy", percent=True)]
-    shown += [
-        Measure(
-            key=f"adversarial_accuracy/{norm}/{epsilon:g}",
-            name=f"PGD-20 {norm} {epsilon:g}",
-            percent=True,
-        )
-        for norm in NORMS
-        for epsilon in EPSILONS
-    ]
     names = SETTINGS["floor of 94 %"]
     return Suite(
         name="density-unseen",
@@ -74,7 +59,7 @@ def density_unseen() -> Suite:
             for name, settings in SETTINGS.items()
         ),
         methods=[method for method in whole.methods if method.name in names],
-        measures=tuple(shown),
+        measures=[measure for measure in whole.measures if measure.name in SHOWN],
         select_by="accuracy",
         budgets={name: replace(budget, seeds=SEEDS) for name, budget in whole.budgets.items()},
         protocol=(*PROTOCOL, *TABLE1_PROTOCOL[1:5]),
