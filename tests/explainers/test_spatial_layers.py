@@ -5,7 +5,16 @@ from torch.nn import functional
 
 from rightreasons.errors import InvalidSettingError
 from rightreasons.explainers import last_spatial_layer, resolution_layers
-from rightreasons.models import lenet, mlp, normalised, resnet18, small_cnn, vgg11
+from rightreasons.models import (
+    efficientnet_lite0,
+    lenet,
+    mlp,
+    normalised,
+    resnet18,
+    resnet50,
+    small_cnn,
+    vgg11,
+)
 
 IMAGE = torch.zeros(2, 3, 32, 32)
 
@@ -17,6 +26,38 @@ def test_blocks_are_named_rather_than_their_last_layer():
     large = resnet18(size=64, width=1 / 16, stem="imagenet")
     names = resolution_layers(large, torch.zeros(1, 3, 64, 64))
     assert names == ["act1", "layer1", "layer2", "layer3", "layer4"]
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_layers_beside_the_shortcut_of_a_block_that_shrinks_are_passed_over(wrapped):
+    net = resnet50(size=32, width=1 / 16)
+    blocks = ["layer1", "layer2", "layer3", "layer4"]
+    if wrapped:
+        net = normalised(net, mean=0.5, deviation=0.25)
+        blocks = [f"net.{name}" for name in blocks]
+    assert resolution_layers(net, IMAGE) == blocks
+
+
+@pytest.mark.parametrize(
+    ("size", "last"), [(48, ["blocks.10", "head"]), (32, ["blocks.10"]), (96, ["blocks.10", "head"])]
+)
+def test_blocks_that_shrink_in_their_middle_are_not_read_before_it(size, last):
+    net = efficientnet_lite0(classes=2, size=size)
+    names = resolution_layers(net, torch.zeros(1, 3, size, size))
+    assert names == ["blocks.0", "blocks.2", "blocks.4", *last]
+
+
+def test_a_block_that_pools_at_its_end_is_read_before():
+    class Block(nn.Module):
+        def __init__(self, channels):
+            super().__init__()
+            self.conv, self.pool = nn.Conv2d(channels, 4, 3, padding=1), nn.MaxPool2d(2)
+
+        def forward(self, x):
+            return self.pool(self.conv(x))
+
+    net = nn.Sequential(Block(3), Block(4), nn.Flatten(), nn.Linear(256, 2))
+    assert resolution_layers(net, IMAGE) == ["0.conv", "1.conv"]
 
 
 def test_a_net_that_pools_at_its_end_is_read_before():
