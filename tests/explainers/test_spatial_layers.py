@@ -39,7 +39,8 @@ def test_layers_beside_the_shortcut_of_a_block_that_shrinks_are_passed_over(wrap
 
 
 @pytest.mark.parametrize(
-    ("size", "last"), [(48, ["blocks.10", "head"]), (32, ["blocks.10"]), (96, ["blocks.10", "head"])]
+    ("size", "last"),
+    [(48, ["blocks.10", "head"]), (32, ["blocks.10"]), (96, ["blocks.10", "head"])],
 )
 def test_blocks_that_shrink_in_their_middle_are_not_read_before_it(size, last):
     net = efficientnet_lite0(classes=2, size=size)

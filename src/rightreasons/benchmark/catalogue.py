@@ -22,6 +22,7 @@ from rightreasons.benchmark.suites import (
     r4_table2,
     r4_weight_decay,
     reff_decoy_ham,
+    reff_regimes,
     reff_table2,
     reff_table3,
 )
@@ -50,6 +51,7 @@ SUITES: Registry[Suite] = Registry(
         "r4_table2": r4_table2,
         "r4_weight_decay": r4_weight_decay,
         "reff_decoy_ham": reff_decoy_ham,
+        "reff_regimes": reff_regimes,
         "reff_table2": reff_table2,
         "reff_table3": reff_table3,
     },

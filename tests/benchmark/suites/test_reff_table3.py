@@ -23,6 +23,6 @@ def test_the_papers_figures(suite):
 
 def test_its_size(suite):
     planned = plan(suite, "small", lambda config: None)
-    assert len(planned.cells) + planned.num_unknown == (10 + 3) * (2 + 2) + 2 * 3 * 3
+    assert len(planned.cells) + planned.num_unknown == (11 + 3) * (2 + 2) + 2 * 3 * 3
     models = {cell.config.model for cell in planned.cells}
     assert models == {"small_cnn", "attention_branch"}

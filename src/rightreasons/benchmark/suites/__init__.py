@@ -18,6 +18,7 @@ from rightreasons.benchmark.suites.r4_table1 import r4_table1 as r4_table1
 from rightreasons.benchmark.suites.r4_table2 import r4_table2 as r4_table2
 from rightreasons.benchmark.suites.r4_weight_decay import r4_weight_decay as r4_weight_decay
 from rightreasons.benchmark.suites.reff_decoy_ham import reff_decoy_ham as reff_decoy_ham
+from rightreasons.benchmark.suites.reff_regimes import reff_regimes as reff_regimes
 from rightreasons.benchmark.suites.reff_table2 import reff_table2 as reff_table2
 from rightreasons.benchmark.suites.reff_table3 import reff_table3 as reff_table3
 
@@ -40,6 +41,7 @@ __all__ = [
     "r4_table2",
     "r4_weight_decay",
     "reff_decoy_ham",
+    "reff_regimes",
     "reff_table2",
     "reff_table3",
 ]

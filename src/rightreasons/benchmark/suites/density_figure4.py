@@ -53,6 +53,7 @@ def density_figure4() -> Suite:
         methods=[method for method in whole.methods if method.name in WEIGHTS],
         measures=(
             Measure(key="feature_leakage", name="leakage"),
+            Measure(key="feature_leakage/share", name="leaked share", percent=True),
             Measure(key="accuracy", name="accuracy", percent=True),
             Measure(key="adversarial_accuracy/linf/0.1", name="PGD-20 linf 0.1", percent=True),
             Measure(key="adversarial_accuracy/l2/0.1", name="PGD-20 l2 0.1", percent=True),
@@ -60,6 +61,6 @@ def density_figure4() -> Suite:
         ),
         select_by="accuracy",
         budgets=whole.budgets,
-        protocol=(*TABLE1_PROTOCOL[1:6], *PROTOCOL),
+        protocol=(*TABLE1_PROTOCOL[1:7], *PROTOCOL),
         layout="columns",
     )

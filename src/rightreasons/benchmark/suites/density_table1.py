@@ -111,8 +111,11 @@ PROTOCOL = (
     "seen before the floor was raised; `density-unseen` has both at five seeds that were not.",
     "Leakage is in units of the logits, which differ with the length of training, so that the "
     "paper's values are not ours; differences between methods are what to compare.",
-    "The paper's PGD has 20 steps of 0.01, which cannot go further than 0.2 whatever the radius; "
-    "columns without a step have steps of an eighth of the radius.",
+    "The paper's PGD has 20 steps of 0.01, which go 0.2 at most from the drawn point they begin "
+    "at; columns without a step have steps of an eighth of the radius. An image that a smaller "
+    "radius fooled counts as fooled at the larger ones.",
+    "The leaked share, the part of all attributions that lies in the null block, does not change "
+    "with the scale of the logits as leakage does.",
     "InputGrad is the norm of the gradient of the label's logit, as the paper writes it; InputGrad "
     "(loss) that of the loss, as in the work it cites (Ross & Doshi-Velez 2018).",
     "With p = 1 the penalty is the sum of absolute values of the gradient in place of its length; "

@@ -13,7 +13,7 @@ __all__ = ["density_unseen"]
 
 SEEDS = (3, 4, 5, 6, 7)
 _ATTACKS = [f"PGD-20 {norm} {epsilon:g}" for norm in NORMS for epsilon in EPSILONS]
-SHOWN = ("leakage", "accuracy", *_ATTACKS)
+SHOWN = ("leakage", "leaked share", "accuracy", *_ATTACKS)
 
 
 def _weight(value: float) -> Overrides:
@@ -62,6 +62,6 @@ def density_unseen() -> Suite:
         measures=[measure for measure in whole.measures if measure.name in SHOWN],
         select_by="accuracy",
         budgets={name: replace(budget, seeds=SEEDS) for name, budget in whole.budgets.items()},
-        protocol=(*PROTOCOL, *TABLE1_PROTOCOL[1:5]),
+        protocol=(*PROTOCOL, *TABLE1_PROTOCOL[1:6]),
         layout="columns",
     )

@@ -90,7 +90,7 @@ VARIANTS = (
             "model_settings": {"pretrained": True},
             "data_settings": {"zoom": 6.0},
             "frozen_statistics": True,
-            "metric_settings": {"cam_mass": {"layer": "blocks.11.expand"}},
+            "metric_settings": {"cam_mass": {"layer": "blocks.10"}},
         },
         grids=EFFICIENTNET_GRIDS,
     ),

@@ -8,7 +8,7 @@ from typing import Any
 from rightreasons.benchmark.measure import Measure
 from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides
 
-__all__ = ["BASE", "BUDGETS", "GRIDS", "MEASURES", "METHODS", "PROTOCOL", "methods"]
+__all__ = ["BASE", "BUDGETS", "GRIDS", "MEASURES", "METHODS", "NET", "PROTOCOL", "methods"]
 
 SIZE = 32
 PLACES = ("act2", "act4")  # the last layer of each resolution, which ReFF finds by itself
@@ -34,30 +34,31 @@ BASE: Overrides = {
     },
 }
 
-_NET: Overrides = {"model": "small_cnn", "model_settings": {"padding": 1}}
+NET: Overrides = {"model": "small_cnn", "model_settings": {"padding": 1}}
 
 METHODS: Mapping[str, Overrides] = {
-    "baseline": {"recipe": "erm", **_NET},
-    "ReFF": {"recipe": "reff", "settings": {"ramp": RAMP}, **_NET},
-    "ReFF (single layer)": {"recipe": "reff", "settings": {"layers": LAST, "ramp": RAMP}, **_NET},
-    "ReFF (L1)": {"recipe": "reff_l1", "settings": {"ramp": RAMP}, **_NET},
-    "ReFF (L2)": {"recipe": "reff_l2", "settings": {"ramp": RAMP}, **_NET},
+    "baseline": {"recipe": "erm", **NET},
+    "ReFF": {"recipe": "reff", "settings": {"ramp": RAMP}, **NET},
+    "ReFF (single layer)": {"recipe": "reff", "settings": {"layers": LAST, "ramp": RAMP}, **NET},
+    "ReFF (L1)": {"recipe": "reff_l1", "settings": {"ramp": RAMP}, **NET},
+    "ReFF (L2)": {"recipe": "reff_l2", "settings": {"ramp": RAMP}, **NET},
     "ABN": {
         "recipe": "abn",
         "model": "attention_branch",
         "model_settings": {"backbone": "small_cnn"},
         "metric_settings": {"cam_mass": {"layer": [f"features.{name}" for name in PLACES]}},
     },
-    "R3": {"recipe": "r3", **_NET},
-    "Adv-R4": {"recipe": "adv_r4", "settings": {"num_steps": 1}, **_NET},
+    "R3": {"recipe": "r3", **NET},
+    "R3 (margin)": {"recipe": "r3", "settings": {"target": "margin"}, **NET},
+    "Adv-R4": {"recipe": "adv_r4", "settings": {"num_steps": 1}, **NET},
     "ReFF (L2, n = 10)": {
         "recipe": "reff_l2",
         "settings": {"ramp": RAMP},
         "strategy": "reff",
         "strategy_settings": {"num_annotations": 10},
-        **_NET,
+        **NET,
     },
-    "oracle": {"recipe": "erm", "data_settings": {"oracle": True}, **_NET},
+    "oracle": {"recipe": "erm", "data_settings": {"oracle": True}, **NET},
 }
 
 
@@ -74,6 +75,7 @@ GRIDS: Mapping[str, Grid] = {
     "ReFF (L2)": _weights(3.0, 10.0),
     "ABN": _weights(1.0, 10.0),
     "R3": _weights(0.1, 1.0),
+    "R3 (margin)": _weights(0.03, 0.3),
     "Adv-R4": _weights(0.1, 1.0),
     "ReFF (L2, n = 10)": _weights(3.0, 10.0),
     "oracle": _RATES,

@@ -25,7 +25,8 @@ PHOTOGRAPHS = ("baseline", "ReFF (L2)", "oracle")
 PROTOCOL = (
     "All training images are annotated: the lines n = 0 and n = All of the table, with the "
     "supplement's ReFF (L1) and ReFF (L2). R3 and Adv-R4, with the same masks, are not in the "
-    "paper. In n = 10 the masks of ten images a class are given, and a pseudo-annotator that "
+    "paper; they differentiate the loss, (margin) the label's logit less the largest other one. In "
+    "n = 10 the masks of ten images a class are given, and a pseudo-annotator that "
     "learned from them predicts all others.",
     "ABN is the same net with an attention branch after its last convolution.",
     "Where backgrounds tell nothing (p = 1), settings are first those chosen where they do, then "
