@@ -1,12 +1,13 @@
 """The density gradient's size over a training, and over the size of logits: a figure and its data.
 
 As the density paper's Figure 2a: nets with the same weights and batches are trained with the plain
-form of the density term (equation 4) and with the log-sum-exp, in single precision. Each line shows
-the mean norm of the log-density's gradient over a batch, as its form computes it, and ends where
-that is no number. The second figure does not train: it adds a constant to all logits of a fresh
-net, which changes nothing in exact arithmetic.
+form of the density term (equation 4) and with the log-sum-exp, in single precision, at a rate that
+grows from step to step and the logits with it. Each line shows the mean norm of the log-density's
+gradient over a batch, as its form computes it, and ends where that, or the step it asks for, is no
+number. The second figure does not train: it adds a constant to all logits of a fresh net, which
+changes nothing in exact arithmetic.
 
-    python benchmarks/density_stability.py [--model mlp2] [--steps 150] [--learning-rate 0.03]
+    python benchmarks/density_stability.py [--model mlp2] [--steps 150] [--last-rate 0.12]
         [--weight 0.01] [--data-dir ../shared/data] [--pictures docs/images]
         [--out benchmarks/results/density_stability.json]
 
@@ -29,7 +30,7 @@ from rightreasons.objectives import Density
 
 FORMS = ("plain", "logsumexp")
 COLOURS = {"plain": "#c2410c", "logsumexp": "#1d4ed8"}
-SHIFTS = [0.0, *(sign * size for size in (50, 80, 90, 100, 110, 1e3, 1e4) for sign in (1, -1))]
+SHIFTS = [0.0, *(sign * size for size in (50, 80, 87.5, 90, 95, 100, 110, 1e3, 1e4) for sign in (1, -1))]
 
 
 def size_of(form: str, model: nn.Module, batch: rr.Batch) -> float | None:
@@ -52,17 +53,19 @@ class Shifted(nn.Module):
 
 
 def trained(
-    form: str, config: Config, steps: int, learning_rate: float, weight: float
+    form: str, config: Config, steps: int, last_rate: float, weight: float
 ) -> tuple[Points, Points]:
     """The term's size and the largest logit at every step, until there is no number."""
     data = config.load_data()
     model = config.build_model(data)
     objective = rr.recipes.density(form=form, weight=weight)
-    optimizer = optim.Adam(model.parameters(), lr=learning_rate)
+    optimizer = optim.Adam(model.parameters(), lr=last_rate)
     order = torch.Generator().manual_seed(0)
     sizes: Points = []
     logits: Points = []
     for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = last_rate * (step + 1) / steps
         batch = data.train.take(torch.randint(len(data.train), (128,), generator=order))
         loss = objective(model, batch)
         size = loss.parts["density"].item()
@@ -84,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", default="mlp2")
     parser.add_argument("--steps", type=int, default=150)
-    parser.add_argument("--learning-rate", type=float, default=0.03)
+    parser.add_argument("--last-rate", type=float, default=0.12)
     parser.add_argument("--weight", type=float, default=0.01)
     parser.add_argument("--subset", type=int, default=10_000)
     parser.add_argument("--data-dir", default="../shared/data")
@@ -98,7 +101,7 @@ def main() -> None:
         data_dir=options.data_dir,
         data_settings={"subset": options.subset},
     )
-    settings = (options.steps, options.learning_rate, options.weight)
+    settings = (options.steps, options.last_rate, options.weight)
     results = {form: trained(form, config, *settings) for form in FORMS}
     data = config.load_data()
     model, batch = config.build_model(data), data.train.take(torch.arange(128))
