@@ -43,7 +43,7 @@ class AdversarialAccuracy(Metric):
         epsilons: A radius in input units, or several in a list; 0.3 in the density paper's Table 1.
         num_steps: Of each search; 20 in the density paper. FGSM has one.
         step_size: Of PGD, in input units, or several in a list: None is ``2.5 * epsilon /
-            num_steps``. With the density paper's 0.01, 20 steps go no further than 0.2.
+            num_steps``. With the density paper's 0.01, 20 steps get 0.2 from where they start.
         num_restarts: How often PGD and APGD search each sample that stands.
         seed: Of the draws.
 
