@@ -1,4 +1,6 @@
+import numpy as np
 import pytest
+import torch
 
 from rightreasons.errors import InvalidSettingError
 from rightreasons.setting import (
@@ -6,6 +8,8 @@ from rightreasons.setting import (
     checked_factor,
     checked_flag,
     checked_number,
+    checked_numbers,
+    checked_range,
     checked_share,
 )
 
@@ -47,6 +51,30 @@ def test_a_number_without_upper_end():
 def test_a_factor_is_finite_and_above_zero(value):
     with pytest.raises(InvalidSettingError, match="`width` to be a finite number above 0, but got"):
         checked_factor("width", value)
+
+
+@pytest.mark.parametrize("value", [0.5, [0.5], (0.5,), np.array([0.5]), torch.tensor([0.5])])
+def test_one_number_or_a_list_of_them(value):
+    assert checked_numbers("ratios", value) == [0.5]
+
+
+@pytest.mark.parametrize("value", [[], "12", ["1"], [True], True, None, [None], torch.tensor(0.5)])
+def test_what_is_no_list_of_numbers(value):
+    words = "Expected `ratios` to be a number or a list of numbers, 1 or more, but got"
+    with pytest.raises(InvalidSettingError, match=words):
+        checked_numbers("ratios", value)
+
+
+def test_a_list_may_be_empty_where_that_is_said():
+    assert checked_numbers("coverages", [], least=0) == []
+    with pytest.raises(InvalidSettingError, match="list of numbers, but got 'all'"):
+        checked_numbers("coverages", "all", least=0)
+
+
+@pytest.mark.parametrize("value", [0.5, (1, 0), (0, 1, 2), "ab", None])
+def test_a_range_has_two_ends(value):
+    with pytest.raises(InvalidSettingError, match="`valid_range` to be a smallest and a largest"):
+        checked_range(value)
 
 
 @pytest.mark.parametrize("value", [1.0, -0.1, float("nan"), "0", False])

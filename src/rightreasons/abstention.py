@@ -28,7 +28,7 @@ def selective_run(
     folder: str | Path,
     *,
     score: Score | None = None,
-    coverages: Sequence[float] = COVERAGES,
+    coverages: float | Sequence[float] = COVERAGES,
     data_dir: str | None = None,
     max_samples: int | None = None,
     progress: bool = False,
@@ -44,7 +44,7 @@ def selective_run(
         folder: The run's.
         score: What confidence is, see `confidence`; None takes what the model is made for:
             ``"abstain"``, ``"selection"``, ``"logit"`` for a pair, else ``"softmax"``.
-        coverages: Shares of samples to answer, above 0 and up to 1.
+        coverages: The share of samples to answer, above 0 and up to 1, or several in a list.
         data_dir: Where the data set's files are, if not where they were.
         max_samples: Measure so many test samples; None is all. Thresholds are from all there are.
         progress: Show bars.

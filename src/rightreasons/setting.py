@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rightreasons.errors import InvalidSettingError
 
@@ -13,6 +13,7 @@ __all__ = [
     "checked_factor",
     "checked_flag",
     "checked_number",
+    "checked_numbers",
     "checked_range",
     "checked_share",
 ]
@@ -55,6 +56,32 @@ def checked_number(name: str, value: object, *, low: int = 1, high: int | None =
             f"Expected `{name}` to be a whole number {span}, but got {value!r}."
         )
     return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def checked_numbers(name: str, value: object, *, least: int = 1) -> list[float]:
+    """Give the numbers of a list back as floats; a number alone is a list of one.
+
+    Example:
+        >>> checked_numbers("epsilons", 0.1), checked_numbers("epsilons", (1, 2))
+        ([0.1], [1.0, 2.0])
+    """
+    members = [value] if isinstance(value, int | float) else value
+    try:
+        numbers = [_number(one) for one in members]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        numbers = None
+    if numbers is None or len(numbers) < least:
+        count = f", {least} or more" if least else ""
+        raise InvalidSettingError(
+            f"Expected `{name}` to be a number or a list of numbers{count}, but got {value!r}."
+        )
+    return numbers
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str | bool):  # which float() would take
+        raise TypeError
+    return float(value)
 
 
 def checked_factor(name: str, value: object) -> float:

@@ -27,6 +27,12 @@ def test_ties_fool_only_if_the_prediction_changes():
     assert fooled.tolist() == [False, False, True]  # the first of equals is predicted
 
 
+def test_no_number_fools_whatever_the_label():
+    record = Record(X)
+    fooled = record.see(torch.arange(3), X + 1, torch.full((3, 2), torch.nan), Y)
+    assert fooled.all() and record.result().margin.isnan().all()
+
+
 def test_the_stronger_of_two_is_taken_sample_by_sample():
     def attacked(value, fooled, margin):
         n = len(margin)

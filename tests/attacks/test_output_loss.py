@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -6,6 +8,7 @@ from rightreasons.attacks.output_loss import (
     climb_slope,
     cross_entropy,
     deployed_logits,
+    log_odds,
     ranked_rivals,
     targeted_dlr,
 )
@@ -29,6 +32,31 @@ def test_the_ratio_is_the_same_for_surer_models_and_finite_for_equal_logits():
     small, large = (targeted_dlr(scale * logits, y, rival) for scale in (1.0, 1000.0))
     torch.testing.assert_close(small, large)
     assert targeted_dlr(torch.ones(4, 5), y, rival).isfinite().all()
+
+
+@pytest.mark.parametrize("num_classes", [2, 5])
+def test_the_log_odds_equal_a_loop_and_go_the_way_of_cross_entropy(num_classes):
+    logits = torch.randn(8, num_classes, dtype=torch.float64).requires_grad_()
+    y = torch.arange(8) % num_classes
+    values = []
+    for row, own in zip(logits.tolist(), y.tolist(), strict=True):
+        others = sum(math.exp(z) for k, z in enumerate(row) if k != own)
+        values.append(math.log(others / math.exp(row[own])))
+    odds, losses = log_odds(logits, y), cross_entropy(logits, y)
+    torch.testing.assert_close(odds, torch.tensor(values).double())
+    torch.testing.assert_close(nn.functional.softplus(odds), losses)
+    (way,) = torch.autograd.grad(odds.sum(), logits)
+    (slope,) = torch.autograd.grad(losses.sum(), logits)
+    torch.testing.assert_close(odds.sigmoid()[:, None] * way, slope)
+
+
+@pytest.mark.parametrize("ahead", [20.0, 200.0, 1e6])
+def test_the_log_odds_rise_where_single_precision_has_no_cross_entropy(ahead):
+    logits, y = torch.tensor([[ahead, 0.0, 0.0]], requires_grad=True), torch.tensor([0])
+    odds, losses = log_odds(logits, y), cross_entropy(logits, y)
+    assert losses.item() == 0 and odds.item() == pytest.approx(math.log(2) - ahead)
+    assert torch.autograd.grad(losses.sum(), logits)[0][0, 0] == 0
+    assert torch.autograd.grad(odds.sum(), logits)[0].tolist() == [[-1.0, 0.5, 0.5]]
 
 
 def test_rivals_in_falling_order_without_the_label():

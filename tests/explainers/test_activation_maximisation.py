@@ -49,7 +49,8 @@ def test_a_flat_model_leaves_its_pictures_where_they_began():
     [
         ({"num_steps": -1}, "Expected `num_steps` to be a whole number from 0"),
         ({"step_size": 0}, "Expected `step_size` to be a finite number above 0"),
-        ({"valid_range": (1.0, 0.0)}, "`valid_range` to ascend"),
+        ({"valid_range": (1.0, 0.0)}, "`valid_range` to be a smallest and a largest value"),
+        ({"valid_range": 0.5}, "`valid_range` to be a smallest and a largest value"),
         ({"shape": ()}, "Expected `classes` and `shape` to hold something"),
         ({"shape": (0, 2)}, "Expected `shape` to be a whole number from 1"),
         ({"classes": []}, "Expected `classes` and `shape` to hold something"),

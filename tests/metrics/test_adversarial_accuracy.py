@@ -77,8 +77,15 @@ def test_settings_are_checked(net, data):
         AdversarialAccuracy(attack="square")
     with pytest.raises(InvalidSettingError, match="Expected `norm` to be 'linf' or 'l2'"):
         AdversarialAccuracy(norm="l1")
-    with pytest.raises(InvalidSettingError, match="Expected at least one of `epsilons`"):
+    with pytest.raises(InvalidSettingError, match="Expected `norm` to be 'linf' or 'l2'"):
+        AdversarialAccuracy(norm=2)
+    with pytest.raises(InvalidSettingError, match="`epsilons` to be a number or a list of numbers"):
         AdversarialAccuracy(epsilons=())
+    with pytest.raises(InvalidSettingError, match="`epsilons` to be a finite number above 0"):
+        AdversarialAccuracy(epsilons=-0.1)
+    with pytest.raises(InvalidSettingError, match="Expected at least one `norm` and one `step_siz"):
+        AdversarialAccuracy(norm=[])
+    assert AdversarialAccuracy(epsilons=0.1).epsilons == [0.1]
     with pytest.raises(InvalidSettingError, match="Expected `step_size` to be None with attack="):
         AdversarialAccuracy(attack="apgd", step_size=0.1)
     probe = rr.Probe(net, data.batch)

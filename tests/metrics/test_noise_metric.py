@@ -38,7 +38,7 @@ def test_all_deviations_share_draws_of_the_sample_and_no_row_is_passed_twice():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"deviations": []}, "Expected `deviations` to hold one of noise, but got none"),
+        ({"deviations": []}, "Expected `deviations` to be a number or a list of numbers"),
         ({"deviations": [0.1, 0]}, "Expected `deviations` to be a finite number above 0"),
         ({"num_draws": 0}, "Expected `num_draws` to be a whole number from 1"),
         ({"seed": -1}, "Expected `seed` to be a whole number from 0"),
@@ -47,6 +47,10 @@ def test_all_deviations_share_draws_of_the_sample_and_no_row_is_passed_twice():
 def test_settings_out_of_range(metric, settings, words):
     with pytest.raises(InvalidSettingError, match=words):
         metric(**settings)
+
+
+def test_one_deviation_is_a_list_of_one():
+    assert GradientRobustness(deviations=0.1).deviations == [0.1]
 
 
 def test_samples_without_a_place_are_refused():

@@ -54,7 +54,9 @@ def test_all_ratios_of_all_samples_are_passed_once():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"ratios": []}, "Expected `ratios` to be shares from 0 to 1, at least one"),
+        ({"ratios": []}, "Expected `ratios` to be a number or a list of numbers, 1 or more"),
+        ({"ratios": "ab"}, "Expected `ratios` to be a number or a list of numbers, 1 or more"),
+        ({"ratios": 1.2}, "Expected `ratios` to be shares from 0 to 1"),
         ({"ratios": [0.5, 1.2]}, "Expected `ratios` to be shares from 0 to 1"),
         ({"sign": "negative"}, "Expected `sign` to be 'absolute' or 'positive' or 'signed'"),
     ],
@@ -62,6 +64,10 @@ def test_all_ratios_of_all_samples_are_passed_once():
 def test_settings_out_of_range(metric, settings, words):
     with pytest.raises(InvalidSettingError, match=words):
         metric(**settings)
+
+
+def test_one_ratio_is_a_list_of_one():
+    assert Insertion(ratios=0.5).ratios == (0.5,)
 
 
 def test_a_baseline_for_other_channels():

@@ -104,6 +104,13 @@ def test_on_a_model():
 def test_mistakes():
     with pytest.raises(InvalidSettingError, match="`score` to be 'softmax' or 'logit'"):
         RiskCoverage(score="entropy")
+    with pytest.raises(
+        InvalidSettingError, match="`coverages` to be a number or a list of numbers"
+    ):
+        RiskCoverage(coverages="all")
+    assert (
+        RiskCoverage(coverages=0.5).coverages == (0.5,) and not RiskCoverage(coverages=[]).coverages
+    )
     for coverage in (0, 1.5, True, "all"):
         with pytest.raises(InvalidSettingError, match="`coverage` to be a share above 0 and up to"):
             checked_coverage(coverage)

@@ -82,7 +82,7 @@ def test_noise_stays_in_the_valid_range():
     ("settings", "words"),
     [
         ({"epsilons": [0.1, 0]}, "Expected `epsilons` to be a finite number above 0"),
-        ({"epsilons": []}, "Expected `epsilons` to hold a width of noise, but got none"),
+        ({"epsilons": []}, "Expected `epsilons` to be a number or a list of numbers"),
         ({"num_draws": 0}, "Expected `num_draws` to be a whole number from 1"),
         ({"seed": -1}, "Expected `seed` to be a whole number from 0"),
     ],

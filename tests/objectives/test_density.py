@@ -55,6 +55,38 @@ def test_only_the_plain_form_over_and_underflows(shift):
     torch.testing.assert_close(plain, exact)
 
 
+def kind(numbers):
+    if bool(numbers.isnan().any()):
+        return "no number"
+    return "zero" if bool((numbers == 0).all()) else "some"
+
+
+@pytest.mark.parametrize(
+    ("level", "value", "slope"),
+    [
+        (86.0, "some", "some"),
+        (88.0, "zero", "zero"),
+        (90.0, "no number", "no number"),
+        (-86.0, "some", "some"),
+        (-96.0, "some", "no number"),
+        (-103.0, "zero", "zero"),
+        (-106.0, "no number", "no number"),
+    ],
+)
+def test_where_the_plain_form_vanishes_and_where_it_is_no_number(level, value, slope):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 5))
+    with torch.no_grad():
+        net[2].weight *= 0.3
+        net[2].bias.fill_(level)
+    batch = rr.Batch(x=torch.rand(6, 4), y=torch.arange(6) % 5)
+    assert (net(batch.x) - level).abs().max() < 0.5
+    losses, slopes = value_and_slopes("plain", net, batch)
+    assert (kind(losses), kind(slopes[2])) == (value, slope)  # slopes[2]: the last weights
+    exact, slopes = value_and_slopes("logsumexp", net, batch)
+    assert (kind(exact), kind(slopes[2])) == ("some", "some")
+
+
 @pytest.mark.parametrize("form", ["logsumexp", "stable", "efficient"])
 def test_stays_finite_with_logits_far_apart(form):
     net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 5))

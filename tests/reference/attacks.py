@@ -52,17 +52,17 @@ def pgd_path(model, x, y, start, *, epsilon, norm, lengths):
     return path
 
 
-def apgd_path(model, x, y, *, epsilon, norm, num_steps, criterion):
-    """Croce & Hein 2020, algorithm 1, from the sample: the points that are evaluated."""
+def apgd_path(model, x, y, start, *, epsilon, norm, num_steps, criterion):
+    """Croce & Hein 2020, algorithm 1: the points that are evaluated."""
     shares = [0.0, 0.22]
     while shares[-1] < 1:
         shares.append(shares[-1] + max(shares[-1] - shares[-2] - 0.03, 0.06))
     weights = [math.ceil(round(share * num_steps, 9)) for share in shares if share <= 1]
 
-    evaluated = [x]
-    points = [x]  # x(k), after the returns to the best point
-    values = [loss_and_slope(model, x, y, criterion)[0]]
-    best, largest = x, values[0]
+    evaluated = [start]
+    points = [start]  # x(k), after the returns to the best point
+    values = [loss_and_slope(model, start, y, criterion)[0]]
+    best, largest = start, values[0]
     eta, etas, bests = 2 * epsilon, {0: 2 * epsilon}, {0: values[0]}
     for k in range(num_steps):
         _, slope = loss_and_slope(model, points[k], y, criterion)

@@ -15,8 +15,8 @@ from rightreasons.attacks.ball import Ball, BallNorm
 from rightreasons.attacks.output_attack import OutputAttack
 from rightreasons.attacks.output_loss import (
     climb_slope,
-    cross_entropy,
     deployed_logits,
+    log_odds,
     ranked_rivals,
     targeted_dlr,
 )
@@ -57,8 +57,9 @@ class APGD(OutputAttack):
     APGD-CE; ``"targeted_dlr"`` climbs `targeted_dlr` towards the likeliest rivals, one after the
     other. `strongest_of` both is the gradient part of AutoAttack.
 
-    Differs from the paper: the first search of each kind begins at the sample, and only further
-    ones at a drawn point, which is drawn from the ball and not from its surface.
+    Differs from the paper: searches begin at a point drawn from the ball, as those of `PGD` do, and
+    not from its surface. Cross-entropy is climbed as its `log_odds`: the same way in exact
+    arithmetic, and one that goes on where single precision rounds cross-entropy to zero.
 
     Args:
         epsilon: See `Ball`.
@@ -116,9 +117,8 @@ class APGD(OutputAttack):
     ) -> Attacked:
         """See `OutputAttack.search`."""
         logits = deployed_logits(model, x, y)
-        restart, place = divmod(run, self._num_rivals(logits.shape[1]))
-        rival = ranked_rivals(logits, y)[:, place]
-        start = self.ball.drawn(x, index=index, seed=self.seed + restart) if restart else x
+        rival = ranked_rivals(logits, y)[:, run % self._num_rivals(logits.shape[1])]
+        start = self.ball.drawn(x, index=index, seed=self.seed + run)
         record = Record(x)
         state = self._started(model, start, y, rival, record)
         after = checkpoints(self.num_steps)
@@ -138,7 +138,7 @@ class APGD(OutputAttack):
         self, model: nn.Module, point: Tensor, y: Tensor, rival: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         if self.loss == "cross_entropy":
-            return climb_slope(model, point, y, cross_entropy)
+            return climb_slope(model, point, y, log_odds)  # which rise with it and never vanish
         return climb_slope(model, point, y, partial(targeted_dlr, rival=rival))
 
     def _started(

@@ -52,9 +52,12 @@ class Record:
         self.margin = torch.full((len(x),), torch.inf, dtype=x.dtype, device=x.device)
 
     def see(self, rows: Tensor, points: Tensor, logits: Tensor, y: Tensor) -> Tensor:
-        """Look at new points of the samples at ``rows``; which of them fool, ``(len(rows),)``."""
+        """Look at new points of the samples at ``rows``; which of them fool, ``(len(rows),)``.
+
+        What is no number fools, and its margin is none.
+        """
         margins = Target.MARGIN(logits.detach(), y).to(self.margin)
-        fooled = logits.argmax(dim=1) != y
+        fooled = (logits.argmax(dim=1) != y) | margins.isnan()
         better = (margins < self.margin[rows]) | fooled
         self.x[rows[better]] = points.detach()[better]
         self.margin[rows[better]] = margins[better]

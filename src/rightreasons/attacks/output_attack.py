@@ -13,8 +13,26 @@ from rightreasons.attacks.output_loss import deployed_logits
 from rightreasons.double_backward import innermost
 from rightreasons.errors import InvalidBatchError
 from rightreasons.setting import checked_number
+from rightreasons.types import Batch
 
-__all__ = ["OutputAttack"]
+__all__ = ["OutputAttack", "checked_samples"]
+
+
+def checked_samples(x: Tensor, y: Tensor, index: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """The samples, their labels and their numbers, checked as those of a `Batch` are.
+
+    Args:
+        x: ``(N, *S)``, floating point.
+        y: ``(N,)``.
+        index: ``(N,)``; 0, 1, ... if None.
+    """
+    batch = Batch(x=x, y=y, index=index)
+    if not batch.x.is_floating_point():
+        raise InvalidBatchError(
+            f"Expected floating point `x` to move, but got {x.dtype}. Token ids cannot move."
+        )
+    places = torch.arange(len(batch), device=x.device)
+    return batch.x.detach(), batch.y, places if batch.index is None else batch.index
 
 
 class OutputAttack(ABC):
@@ -23,7 +41,8 @@ class OutputAttack(ABC):
     The model is attacked as at test time and left as it was: no ``.grad``, statistic or mode
     changes. Inputs are in the data's units, so a model normalises them inside. A sample that is
     fooled once, perhaps where it stands, drops out of the batch. What is drawn for a sample
-    depends on the seed and its number, never on its batch.
+    depends on the seed and its number, never on its batch. A model that gives no number, at a
+    sample or where the search goes, is an error: it neither stands nor falls.
 
     Args:
         epsilon: See `Ball`.
@@ -71,13 +90,8 @@ class OutputAttack(ABC):
             y: ``(N,)``: the labels.
             index: ``(N,)``: the samples' numbers, on which their draws depend; 0, 1, ... if None.
         """
-        if not x.is_floating_point():
-            raise InvalidBatchError(
-                f"Expected floating point `x` to move, but got {x.dtype}. Token ids cannot move."
-            )
-        core, x = innermost(model), x.detach()
+        core, (x, y, index) = innermost(model), checked_samples(x, y, index)
         everyone = torch.arange(len(x), device=x.device)
-        index = everyone if index is None else index
         parts = [
             self._attacked(core, x[rows], y[rows], index[rows])
             for rows in torch.split(everyone, self.max_rows or max(1, len(x)))
@@ -90,6 +104,7 @@ class OutputAttack(ABC):
 
     def _attacked(self, model: nn.Module, x: Tensor, y: Tensor, index: Tensor) -> Attacked:
         logits, record = deployed_logits(model, x, y), Record(x)
+        _refuse(~logits.isfinite().all(dim=1), index, "at")
         record.see(torch.arange(len(x), device=x.device), x, logits, y)
         found = record.result()
         for run in range(self.num_runs(logits.shape[1])):
@@ -98,4 +113,14 @@ class OutputAttack(ABC):
                 break
             worse = self.search(model, x[rows], y[rows], index=index[rows], run=run)
             found = found.stronger(rows, worse)
+        _refuse(found.margin.isnan(), index, "near")
         return found
+
+
+def _refuse(bad: Tensor, index: Tensor, where: str) -> None:
+    if bool(bad.any()):
+        raise InvalidBatchError(
+            f"Expected finite logits, but got NaN or infinity {where} {int(bad.sum())} of "
+            f"{len(bad)} samples, first {where} sample {int(index[bad][0])}. Check the model's "
+            "weights, and that its input gradients are finite too."
+        )

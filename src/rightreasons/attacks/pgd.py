@@ -67,8 +67,8 @@ class PGD(OutputAttack):
         norm: See `Ball`.
         num_steps: 20 in the density paper.
         step_size: In input units, see `step_lengths`; None is ``2.5 * epsilon / num_steps`` if
-            steps are equal. The density paper's 0.01 goes no further than 0.2 in 20 steps,
-            whatever epsilon is.
+            steps are equal. In 20 steps the density paper's 0.01 gets no further than 0.2 from
+            where it starts, so that not all of a ball of more than 0.1 is in reach.
         schedule: See `step_lengths`.
         random_start: Begin at a point drawn from the ball, or else at the sample.
         num_restarts: See `OutputAttack`; more than one needs ``random_start``.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 
 from rightreasons.attacks.apgd import APGD
 from rightreasons.attacks.attacked import Attacked
 from rightreasons.attacks.ball import BallNorm
-from rightreasons.attacks.output_attack import OutputAttack
+from rightreasons.attacks.output_attack import OutputAttack, checked_samples
 from rightreasons.errors import InvalidSettingError
 
 __all__ = ["apgd_pair", "strongest_of"]
@@ -34,6 +33,7 @@ def strongest_of(
         index: See `OutputAttack`.
 
     Example:
+        >>> import torch
         >>> model = nn.Linear(2, 2)
         >>> attacks = apgd_pair(epsilon=0.1, num_steps=5)
         >>> strongest_of(attacks, model, torch.rand(3, 2), torch.tensor([0, 1, 1])).x.shape
@@ -41,7 +41,7 @@ def strongest_of(
     """
     if not attacks:
         raise InvalidSettingError("Expected at least one attack, but got none.")
-    index = torch.arange(len(x), device=x.device) if index is None else index
+    x, y, index = checked_samples(x, y, index)
     found = attacks[0](model, x, y, index=index)
     for attack in attacks[1:]:
         rows = (~found.fooled).nonzero().flatten()

@@ -46,15 +46,17 @@ def block_mnist(
 
     Images are 56×28 in [0, 1]: the digit in one half, the same crossed box in the other, at
     random. In training the halves are drawn anew in every epoch; validation and test images keep
-    theirs. The mask is the half with the box, ``(N, 1, 56, 28)``; the group is the digit. The
-    digits are kept in memory in 8 bits.
+    theirs, which the seed fixes: with another seed the boxes of the test images are elsewhere. The
+    mask is the half with the box, ``(N, 1, 56, 28)``; the group is the digit. The digits are kept
+    in memory in 8 bits.
 
     Differs from the paper: some of the 60,000 training images validate, unless ``validation=0``.
-    It shows the box and does not say how wide its lines are; see `null_pattern`.
+    The paper has one test set; here each seed has its own, of the same digits. It shows the box
+    and does not say how wide its lines are; see `null_pattern`.
 
     Args:
         data_dir: Where MNIST lies, see `read_mnist`.
-        seed: Of the validation split, the subset and the halves.
+        seed: Of the validation split, the subset and the halves, those of the test images too.
         subset: How many of the remaining training images to use, stratified by digit; a smaller
             subset is part of a larger one. None for all.
         validation: How many of the training images to hold out, stratified by digit; 0 for none.

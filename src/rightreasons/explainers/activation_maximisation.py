@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from rightreasons.errors import InvalidSettingError
 from rightreasons.explainers.subject import Subject
 from rightreasons.sample_noise import sample_noise
-from rightreasons.setting import checked_factor, checked_number
+from rightreasons.setting import checked_factor, checked_number, checked_range
 from rightreasons.target import Target
 
 __all__ = ["activation_maximisation"]
@@ -64,12 +64,12 @@ def activation_maximisation(
     checked_number("num_steps", num_steps, low=0)
     checked_factor("step_size", step_size)
     checked_number("seed", seed, low=0)
-    target, (low, high) = Target(target), valid_range
+    target, (low, high) = Target(target), checked_range(valid_range)
     sides = [checked_number("shape", side) for side in shape]
-    if not len(classes) or not sides or not low < high:
+    if not len(classes) or not sides:
         raise InvalidSettingError(
-            "Expected `classes` and `shape` to hold something and `valid_range` to ascend, but got "
-            f"{list(classes)}, {tuple(shape)} and {valid_range}."
+            f"Expected `classes` and `shape` to hold something, but got {list(classes)} and "
+            f"{tuple(shape)}."
         )
     numbers = [checked_number("classes", number, low=0) for number in classes]
     first = next((one for one in model.parameters() if one.is_floating_point()), torch.empty(0))

@@ -61,7 +61,7 @@ class AdvInsertion(Reconstruction):
         self,
         *,
         explainers: Explainers = "input_gradient",
-        ratios: Sequence[float] = RATIOS,
+        ratios: float | Sequence[float] = RATIOS,
         baseline: float | Sequence[float] = 0.0,
         sign: Literal["absolute", "positive", "signed"] = "absolute",
         epsilon: float = 4 / 255,

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from rightreasons.attacks import FGSM, PGD, BallNorm, OutputAttack, apgd_pair, strongest_of
+from rightreasons.attacks.ball import NORMS
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.metrics.metric import Metric, Rows
 from rightreasons.probe import Probe
-from rightreasons.setting import checked_choice, checked_factor, checked_number
+from rightreasons.setting import checked_choice, checked_factor, checked_number, checked_numbers
 
 __all__ = ["AdversarialAccuracy"]
 
@@ -39,10 +40,10 @@ class AdversarialAccuracy(Metric):
     Args:
         attack: ``"pgd"``, ``"fgsm"``, or ``"apgd"``, which is APGD-CE and targeted APGD-DLR.
         norm: ``"linf"``, ``"l2"``, or both in a list.
-        epsilons: Radii in input units; 0.3 in the density paper's Table 1.
+        epsilons: A radius in input units, or several in a list; 0.3 in the density paper's Table 1.
         num_steps: Of each search; 20 in the density paper. FGSM has one.
         step_size: Of PGD, in input units, or several in a list: None is ``2.5 * epsilon /
-            num_steps``. With the density paper's 0.01, 20 steps go no further than 0.2.
+            num_steps``. With the density paper's 0.01, 20 steps get 0.2 from where they start.
         num_restarts: How often PGD and APGD search each sample that stands.
         seed: Of the draws.
 
@@ -58,7 +59,7 @@ class AdversarialAccuracy(Metric):
         *,
         attack: Literal["pgd", "fgsm", "apgd"] = "pgd",
         norm: BallNorm | Sequence[BallNorm] = "linf",
-        epsilons: Sequence[float] = (0.1, 0.2, 0.3),
+        epsilons: float | Sequence[float] = (0.1, 0.2, 0.3),
         num_steps: int = 20,
         step_size: float | None | Sequence[float | None] = None,
         num_restarts: int = 1,
@@ -67,17 +68,18 @@ class AdversarialAccuracy(Metric):
         super().__init__()
         self.attack = checked_choice("attack", attack, ATTACKS)
         self.norm = norm
-        self.epsilons = sorted({checked_factor("epsilons", epsilon) for epsilon in epsilons})
+        radii = checked_numbers("epsilons", epsilons)
+        self.epsilons = sorted({checked_factor("epsilons", epsilon) for epsilon in radii})
         self.num_steps = checked_number("num_steps", num_steps)
         self.step_size = step_size
         self.num_restarts = checked_number("num_restarts", num_restarts)
         self.seed = checked_number("seed", seed, low=0)
-        self._norms: list[BallNorm] = [norm] if isinstance(norm, str) else list(norm)
+        several = isinstance(norm, Sequence) and not isinstance(norm, str)
+        self._norms = [checked_choice("norm", one, NORMS) for one in (norm if several else [norm])]
         self._steps = list(step_size) if isinstance(step_size, Sequence) else [step_size]
-        if not self.epsilons or not self._norms or not self._steps:
+        if not self._norms or not self._steps:
             raise InvalidSettingError(
-                "Expected at least one of `epsilons`, `norm` and `step_size` each, but got an "
-                "empty list."
+                "Expected at least one `norm` and one `step_size`, but got an empty list."
             )
         if attack != "pgd" and self._steps != [None]:
             raise InvalidSettingError(

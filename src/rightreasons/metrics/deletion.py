@@ -38,7 +38,7 @@ class Deletion(Reconstruction):
         self,
         *,
         explainers: Explainers = "input_gradient",
-        ratios: Sequence[float] = RATIOS,
+        ratios: float | Sequence[float] = RATIOS,
         baseline: float | Sequence[float] = 0.0,
         sign: Literal["absolute", "positive", "signed"] = "absolute",
     ) -> None:

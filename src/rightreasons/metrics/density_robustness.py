@@ -46,7 +46,7 @@ class DensityRobustness(NoiseMetric):
     name = "density_robustness"
 
     def __init__(
-        self, *, deviations: Sequence[float] = DEVIATIONS, num_draws: int = 5, seed: int = 0
+        self, *, deviations: float | Sequence[float] = DEVIATIONS, num_draws: int = 5, seed: int = 0
     ) -> None:
         super().__init__(deviations=deviations, num_draws=num_draws, seed=seed)
 

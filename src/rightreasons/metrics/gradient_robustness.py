@@ -46,7 +46,7 @@ class GradientRobustness(NoiseMetric):
     def __init__(
         self,
         *,
-        deviations: Sequence[float] = DEVIATIONS,
+        deviations: float | Sequence[float] = DEVIATIONS,
         num_draws: int = 5,
         target: Target | str = Target.LOGIT,
         seed: int = 0,

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.errors import InvalidBatchError
 from rightreasons.explainers.averaged_gradient import stacked_rows
 from rightreasons.metrics.metric import Metric
 from rightreasons.probe import Probe
 from rightreasons.sample_noise import sample_noise
-from rightreasons.setting import checked_factor, checked_number
+from rightreasons.setting import checked_factor, checked_number, checked_numbers
 
 __all__ = ["DEVIATIONS", "NoiseMetric"]
 
@@ -30,18 +30,17 @@ class NoiseMetric(Metric):
     have.
 
     Args:
-        deviations: Standard deviations of the noise, in input units.
+        deviations: The standard deviation of the noise, in input units, or several in a list.
         num_draws: Of the noise, for each sample.
         seed: Of the draws.
     """
 
     higher_is_better = False
 
-    def __init__(self, *, deviations: Sequence[float], num_draws: int, seed: int) -> None:
+    def __init__(self, *, deviations: float | Sequence[float], num_draws: int, seed: int) -> None:
         super().__init__()
-        self.deviations = sorted(checked_factor("deviations", one) for one in deviations)
-        if not self.deviations:
-            raise InvalidSettingError("Expected `deviations` to hold one of noise, but got none.")
+        widths = checked_numbers("deviations", deviations)
+        self.deviations = sorted(checked_factor("deviations", one) for one in widths)
         self.num_draws = checked_number("num_draws", num_draws)
         self.seed = checked_number("seed", seed, low=0)
 

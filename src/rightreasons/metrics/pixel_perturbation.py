@@ -60,7 +60,7 @@ class PixelPerturbation(Reconstruction):
         self,
         *,
         explainers: Explainers = "smooth_grad",
-        ratios: Sequence[float] = SHARES,
+        ratios: float | Sequence[float] = SHARES,
         baseline: float | Sequence[float] = 0.0,
         sign: Literal["absolute", "positive", "signed"] = "absolute",
     ) -> None:

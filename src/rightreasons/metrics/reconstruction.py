@@ -15,6 +15,7 @@ from rightreasons.metrics.cache_friendly import comfortable_rows, laid_out
 from rightreasons.metrics.explanation_metric import ExplanationMetric
 from rightreasons.metrics.metric import Rows
 from rightreasons.probe import Probe
+from rightreasons.setting import checked_numbers
 from rightreasons.types import Batch
 
 __all__ = ["RATIOS", "Reconstruction", "importance_ranks", "rebuilt", "rebuilt_probabilities"]
@@ -117,7 +118,7 @@ class Reconstruction(ExplanationMetric):
 
     Args:
         explainers: See `ExplanationMetric`.
-        ratios: Shares of the pixels that come first, from 0 to 1.
+        ratios: The share of the pixels that come first, from 0 to 1, or several in a list.
         baseline: What a pixel is where it is not there, in input units: a number, or one for each
             channel. The paper's zeros of normalised images are the mean of the training data here.
         sign: What of an attribution counts before channels are summed, see `postprocessed`.
@@ -127,15 +128,15 @@ class Reconstruction(ExplanationMetric):
         self,
         *,
         explainers: Explainers,
-        ratios: Sequence[float],
+        ratios: float | Sequence[float],
         baseline: float | Sequence[float],
         sign: Literal["absolute", "positive", "signed"],
     ) -> None:
         super().__init__(explainers=explainers)
-        self.ratios = tuple(float(ratio) for ratio in ratios)
-        if not self.ratios or not all(0 <= ratio <= 1 for ratio in self.ratios):
+        self.ratios = tuple(checked_numbers("ratios", ratios))
+        if not all(0 <= ratio <= 1 for ratio in self.ratios):
             raise InvalidSettingError(
-                f"Expected `ratios` to be shares from 0 to 1, at least one, but got {ratios!r}."
+                f"Expected `ratios` to be shares from 0 to 1, but got {ratios!r}."
             )
         self.baseline = baseline
         self.sign = sign

@@ -13,7 +13,7 @@ from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.metrics.confidence import SCORES, Score, confidence
 from rightreasons.metrics.metric import Metric, Rows
 from rightreasons.probe import Probe
-from rightreasons.setting import checked_choice
+from rightreasons.setting import checked_choice, checked_numbers
 
 __all__ = [
     "COVERAGES",
@@ -50,7 +50,7 @@ class RiskCoverage(Metric):
 
     Args:
         score: What confidence is, see `confidence`.
-        coverages: Shares of samples to answer, above 0 and up to 1.
+        coverages: The share of samples to answer, above 0 and up to 1, or several in a list.
         thresholds: One for each of ``coverages``, as `threshold_for_coverage` gives on other data;
             None answers all.
 
@@ -65,12 +65,13 @@ class RiskCoverage(Metric):
         self,
         *,
         score: Score = "softmax",
-        coverages: Sequence[float] = COVERAGES,
+        coverages: float | Sequence[float] = COVERAGES,
         thresholds: Sequence[float | None] | None = None,
     ) -> None:
         super().__init__()
         self.score = checked_choice("score", score, SCORES)
-        self.coverages = tuple(checked_coverage(coverage) for coverage in coverages)
+        numbers = checked_numbers("coverages", coverages, least=0)
+        self.coverages = tuple(checked_coverage(one) for one in numbers)
         if thresholds is not None and len(thresholds) != len(self.coverages):
             raise InvalidSettingError(
                 f"Expected `thresholds` for each of the {len(self.coverages)} coverages, but got "

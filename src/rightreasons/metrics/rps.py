@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rightreasons.errors import InvalidSettingError
 from rightreasons.explainers import postprocessed
 from rightreasons.explainers.averaged_gradient import stacked_rows
 from rightreasons.metrics.attribution_choice import Explainers, attributions
@@ -21,7 +20,7 @@ from rightreasons.metrics.map_similarity import (
 from rightreasons.metrics.metric import Rows
 from rightreasons.probe import Probe
 from rightreasons.sample_noise import sample_noise
-from rightreasons.setting import checked_factor, checked_number
+from rightreasons.setting import checked_factor, checked_number, checked_numbers
 
 __all__ = ["RPS", "similarities"]
 
@@ -49,7 +48,7 @@ class RPS(ExplanationMetric):
 
     Args:
         explainers: See `ExplanationMetric`.
-        epsilons: Widths of the noise, in input units.
+        epsilons: The width of the noise, in input units, or several in a list.
         num_draws: Of the noise, for each sample; 10 in the paper.
         seed: Of the draws.
 
@@ -64,14 +63,13 @@ class RPS(ExplanationMetric):
         self,
         *,
         explainers: Explainers = "input_gradient",
-        epsilons: Sequence[float] = (4 / 255, 8 / 255, 16 / 255),
+        epsilons: float | Sequence[float] = (4 / 255, 8 / 255, 16 / 255),
         num_draws: int = 10,
         seed: int = 0,
     ) -> None:
         super().__init__(explainers=explainers)
-        self.epsilons = sorted(checked_factor("epsilons", epsilon) for epsilon in epsilons)
-        if not self.epsilons:
-            raise InvalidSettingError("Expected `epsilons` to hold a width of noise, but got none.")
+        widths = checked_numbers("epsilons", epsilons)
+        self.epsilons = sorted(checked_factor("epsilons", epsilon) for epsilon in widths)
         self.num_draws = checked_number("num_draws", num_draws)
         self.seed = checked_number("seed", seed, low=0)
 

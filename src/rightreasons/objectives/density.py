@@ -40,9 +40,11 @@ class Density(Term):
     ``efficient``  :math:`\nabla_x (f_i - \log(e^{f_i} / \sum_j e^{f_j}))`, equation 6: one
     ============== =====================================================================
 
-    In single precision ``plain`` is no number once one of a sample's logits is above 88 or all are
-    well below -100; it is here for the record. The others stay finite, agree to rounding, and cost
-    the same whatever the number of classes.
+    In single precision ``plain`` vanishes unseen before it is no number: with several logits of 87
+    or 88 its sum alone is infinite, so that it and its gradient are 0; with one above 89 neither
+    is a number. With all logits near -95 its value stands, but the gradient of the weights is no
+    number; near -103 both are 0, and below -105 neither is a number. It is here for the record.
+    The others stay finite, agree to rounding, and cost the same whatever the number of classes.
 
     Differs from the paper: ``logsumexp`` is ours, and the default. Equation 6 is not an
     approximation, as the paper has it: a gradient is linear, and the difference in it is
