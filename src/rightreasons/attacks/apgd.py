@@ -57,8 +57,8 @@ class APGD(OutputAttack):
     APGD-CE; ``"targeted_dlr"`` climbs `targeted_dlr` towards the likeliest rivals, one after the
     other. `strongest_of` both is the gradient part of AutoAttack.
 
-    Differs from the paper: searches begin at a point drawn from the ball, as those of `PGD` do, and
-    not from its surface. Cross-entropy is climbed as its `log_odds`: the same way in exact
+    Differs from the paper: the first search of each kind begins at the sample, and only further
+    ones at a drawn point, which is drawn from the ball and not from its surface. Cross-entropy is climbed as its `log_odds`: the same way in exact
     arithmetic, and one that goes on where single precision rounds cross-entropy to zero.
 
     Args:
@@ -117,8 +117,9 @@ class APGD(OutputAttack):
     ) -> Attacked:
         """See `OutputAttack.search`."""
         logits = deployed_logits(model, x, y)
-        rival = ranked_rivals(logits, y)[:, run % self._num_rivals(logits.shape[1])]
-        start = self.ball.drawn(x, index=index, seed=self.seed + run)
+        restart, place = divmod(run, self._num_rivals(logits.shape[1]))
+        rival = ranked_rivals(logits, y)[:, place]
+        start = self.ball.drawn(x, index=index, seed=self.seed + restart) if restart else x
         record = Record(x)
         state = self._started(model, start, y, rival, record)
         after = checkpoints(self.num_steps)
