@@ -115,7 +115,8 @@ class CamTerm(Term):
             cells, pixels = heat[0].numel(), mask[0].numel()
             weight = self.own_weight(cells, pixels) if weights is None else weights[number]
             total = total + weight * torch.where(alive, self.distance(cam, mask), 0)
-        total = self.ramp.advanced() * total
+        self.grown = self.ramp.advanced()
+        total = self.grown * total
         guided = probe.batch.guided
         return total if guided is None else torch.where(guided, total, 0)
 
