@@ -110,7 +110,9 @@ def test_masks_that_fit_several_images_and_images_of_several_masks(classes, tmp_
         with_mask_files(classes, masks, polarity="irrelevant")
     (masks / "001.png").unlink()
     written(masks, "b/001.png", "b/001.bmp")
-    with pytest.raises(DatasetCorruptError, match=r"one mask for the image .*b/001.png, but got .*"):
+    with pytest.raises(
+        DatasetCorruptError, match=r"one mask for the image .*b/001.png, but got .*"
+    ):
         with_mask_files(classes, masks, polarity="irrelevant")
 
 
