@@ -133,6 +133,12 @@ def test_masks_over_channels_count_by_their_mean():
 def test_errors():
     with pytest.raises(InvalidSettingError, match="Expected `layers` to name at least one layer"):
         ReFF(layers=[])
+    for layers in (4, [4], ["1", None]):
+        with pytest.raises(InvalidSettingError, match=r"name of a layer or several.*Name them, su"):
+            ReFF(layers=layers)
+    for weights in (5.0, "12"):
+        with pytest.raises(InvalidSettingError, match=r"one number for each layer, but got .*list"):
+            ReFF(layer_weights=weights)
     with pytest.raises(InvalidSettingError, match="`layer_weights` to be a finite number above 0"):
         ReFF(layer_weights=[1.0, 0.0])
     with pytest.raises(InvalidSettingError, match=r"for each of the layers 1, 4, but got 3"):
