@@ -6,6 +6,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from rightreasons.annotators import PseudoAnnotator
 from rightreasons.cli import app
 
 QUICK = ["--set", "width=2", "--set", "depth=1", "--set", "num-updates=3"]
@@ -80,11 +81,25 @@ def test_writes_all_masks(images):
         (["--next", 3, "--annotations", ".", "--num-annotations", 2], "but got both"),
         (["--next", 3, "--annotations", "."], "Expected --mask-polarity with --annotations"),
         (["--next", 3, "--set", "wide=3"], "Expected settings of the annotator among: objective"),
-        (["--next", 0, "--num-annotations", 1, *QUICK], "Expected `num` to be a whole number"),
-        (["--next", 3, *QUICK], "but all 1000 of 'decoy_digits' are annotated"),
+        (["--next", 0, "--num-annotations", 1], "Expected `--next` to be a whole number from 1"),
+        (["--next", 3], "but all 1000 of 'decoy_digits' are annotated"),
+        (["--next", 3, "--out", "x.npz"], "called *.csv with --next, a table, but got 'x.npz'"),
+        (["--rest", "--out", "x.csv"], "called *.npz with --rest, an archive of masks, but got"),
+        (["--rest", "--out", "a/x.csv"], "Call it 'a/x.npz'."),
+        (["--next", 3, "--out", "folder.csv"], "`--out` to be a file, but folder.csv is a folder"),
+        (["--next", 3, "--out", "taken/x.csv"], "Expected a place to write to, but taken cannot"),
+        (["--next", 3, "--cache-dir", "taken"], "Expected a place to write to, but taken cannot"),
+        (
+            ["--next", 3, "--mask-polarity", "relevant"],
+            "got 'relevant' for 'decoy-digits', whose masks have a polarity of their own",
+        ),
     ],
 )
-def test_mistakes(options, words):
+def test_mistakes_are_told_before_training(options, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "taken").touch()
+    monkeypatch.setattr(PseudoAnnotator, "fit", None)
     done = rightreasons("annotate", "decoy-digits", *options)
     assert done.exit_code != 0
     assert words in str(done.exception)

@@ -27,6 +27,14 @@ def test_sums_become_means_over_samples(loss):
     assert means["gradient_norm"] == 4.0
 
 
+def test_a_model_of_a_single_class_has_no_accuracy():
+    batch = rr.Batch(x=torch.rand(4, 3), y=torch.zeros(4).long())
+    position = Position()
+    position.count(rr.recipes.erm()(nn.Linear(3, 1), batch), batch.y)
+    position.step(1.0)
+    assert "accuracy" not in position.means(launched_fabric("cpu", 1, "32-true"))
+
+
 def test_an_epoch_begins_empty(loss):
     loss, batch = loss
     position = Position()

@@ -85,6 +85,13 @@ def test_epochs_are_told_to_the_logger(tmp_path, caplog):
     assert caplog.messages == ["epoch 2: cross_entropy 0.25 r3 0.25, accuracy 0.7500, 1.5 s"]
 
 
+def test_what_is_no_classifier_has_no_accuracy(caplog):
+    plain = {name: value for name, value in row(2).items() if name != "accuracy"}
+    with caplog.at_level(logging.INFO, logger="rightreasons"), training_log(None) as log:
+        log.epoch(plain)
+    assert caplog.messages == ["epoch 2: cross_entropy 0.25 r3 0.25, 1.5 s"]
+
+
 @pytest.mark.parametrize(
     ("num_epochs", "told"),
     [

@@ -19,11 +19,15 @@ from rightreasons.annotators import (
     with_few,
     with_mask_files,
 )
-from rightreasons.annotators.listing import suggestion_rows, write_masks, write_rows
+from rightreasons.annotators.listing import suggestion_rows, write_rows
+from rightreasons.annotators.mask_archive import write_masks
+from rightreasons.annotators.next_image import left_to_annotate
+from rightreasons.checkpoint import writable_folder
 from rightreasons.cli_setting import settings_of
 from rightreasons.datasets import Dataset, load
 from rightreasons.datasets.registry import DATASETS
-from rightreasons.errors import InvalidSettingError
+from rightreasons.errors import InvalidSettingError, OutputError
+from rightreasons.setting import checked_number
 
 __all__ = ["annotate"]
 
@@ -70,20 +74,29 @@ def annotate(
         raise InvalidSettingError(
             "Expected either --next NUMBER, or --rest with --out FILE.npz. Give one of the two."
         )
+    if next_ is not None:
+        checked_number("--next", next_)
+    if out is not None:
+        _refuse_other_file(out, ".npz" if rest else ".csv")
+    if cache_dir is not None:
+        writable_folder(cache_dir)
     if annotations is not None and num_annotations is not None:
         raise InvalidSettingError("Expected --annotations or --num-annotations, but got both.")
     annotator = PseudoAnnotator(**{"seed": seed, **_annotator_settings(set)})
-    train = _training_data(data, data_dir, mask_polarity, settings_of(set_data), seed)
-    if annotations is not None:
-        if mask_polarity is None:
-            raise InvalidSettingError(
-                "Expected --mask-polarity with --annotations: `irrelevant` if white is what the "
-                "model must not look at, `relevant` if white is what it should look at."
-            )
+    if annotations is not None and mask_polarity is None:
+        raise InvalidSettingError(
+            "Expected --mask-polarity with --annotations: `irrelevant` if white is what the "
+            "model must not look at, `relevant` if white is what it should look at."
+        )
+    own = annotations is None
+    train = _training_data(data, data_dir, mask_polarity, own, settings_of(set_data), seed)
+    if annotations is not None and mask_polarity is not None:
         train = with_mask_files(train, annotations, polarity=mask_polarity)
     elif num_annotations is not None:
         places = few_places(train.labels, annotated_by_hand(train), num_annotations, seed=seed)
         train = with_few(train, places)
+    if next_ is not None:
+        left_to_annotate(train)  # before time is spent on training
     annotator.fit(train, progress=False if as_json else None)
     if rest:
         write_masks(str(out), annotate_rest(train, annotator=annotator, cache_dir=cache_dir))
@@ -107,8 +120,26 @@ def _annotator_settings(pairs: list[str] | None) -> dict[str, Any]:
     return settings
 
 
+def _refuse_other_file(out: Path, ending: str) -> None:
+    """Raise, before anything is trained, if what is found cannot be written there."""
+    if out.suffix.lower() != ending:
+        raise InvalidSettingError(
+            f"Expected `--out` to be a file called *{ending} with --"
+            f"{'rest, an archive of masks' if ending == '.npz' else 'next, a table'}, but got "
+            f"{str(out)!r}. Call it {str(out.with_suffix(ending))!r}."
+        )
+    if out.is_dir():
+        raise OutputError(f"Expected `--out` to be a file, but {out} is a folder.")
+    writable_folder(out.parent)
+
+
 def _training_data(
-    name: str, data_dir: str | None, polarity: str | None, settings: dict[str, Any], seed: int
+    name: str,
+    data_dir: str | None,
+    polarity: str | None,
+    own_masks: bool,
+    settings: dict[str, Any],
+    seed: int,
 ) -> Dataset:
     """Images that have files are left there, so that the listing can name them."""
     if name not in DATASETS and Path(name).is_dir():
@@ -119,6 +150,11 @@ def _training_data(
         given.setdefault("in_memory", False)
     if polarity is not None and "mask_polarity" in known:
         given.setdefault("mask_polarity", polarity)
+    elif polarity is not None and own_masks:
+        raise InvalidSettingError(
+            f"Expected --mask-polarity with --annotations or images of your own alone, but got "
+            f"{polarity!r} for {name!r}, whose masks have a polarity of their own. Leave it out."
+        )
     return load(name, data_dir=data_dir, **given).train
 
 

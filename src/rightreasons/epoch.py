@@ -47,7 +47,7 @@ def finish_epoch(training: Training) -> dict[str, Any]:
         "parts": {n.removeprefix("parts/"): v for n, v in means.items() if n.startswith("parts/")},
         "weights": training.objective.weights,
         "pulls": position.pulls,
-        "accuracy": means["accuracy"],
+        **{name: means[name] for name in ["accuracy"] if name in means},
         "gradient_norm": means["gradient_norm"],
         "seconds": position.seconds,
     }

@@ -279,7 +279,7 @@ def _told_of_strategy(config: Config, fitted: Fit) -> dict[str, Any]:
         return {}
     kept = {"stage": "name", "epoch": "epochs", "seconds": "seconds", "accuracy": "accuracy"}
     stages = [
-        {name: row[key] for key, name in kept.items()}
+        {name: row[key] for key, name in kept.items() if key in row}
         for row, after in zip(fitted.history, [*fitted.history[1:], {"epoch": 1}], strict=True)
         if after["epoch"] == 1
     ]

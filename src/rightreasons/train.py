@@ -254,7 +254,7 @@ def _finished(training: Training) -> Fit:
         save_weights(training.folder / "model.safetensors", training.model)
     weights = training.objective.weights
     diagnosis = diagnose(
-        position.history[-1]["accuracy"],
+        position.history[-1].get("accuracy", 0.0),
         training.data.labels,
         weights,
         training.objective.task,

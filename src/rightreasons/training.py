@@ -36,9 +36,9 @@ class Position:
     def count(self, loss: Loss, y: Tensor) -> None:
         """Add one batch to the sums of the epoch."""
         size = len(y)
-        correct = int((loss.logits.argmax(dim=1) == y).sum())
         self._add("samples", size)
-        self._add("correct", correct)
+        if loss.logits.shape[1] > 1:  # of a single class every answer is right
+            self._add("correct", int((loss.logits.argmax(dim=1) == y).sum()))
         for name, part in loss.parts.items():
             self._add(f"parts/{name}", float(part.detach()) * size)
 
@@ -59,7 +59,8 @@ class Position:
             sums["gradient_norm"] /= fabric.world_size
         parts = [name for name in self.sums if name.startswith("parts/")]
         means = {name: sums[name] / sums["samples"] for name in parts}
-        means["accuracy"] = sums["correct"] / sums["samples"]
+        if "correct" in sums:
+            means["accuracy"] = sums["correct"] / sums["samples"]
         means["gradient_norm"] = sums["gradient_norm"] / max(self.update, 1)
         return means
 

@@ -101,13 +101,8 @@ class TrainingLog:
         if not self._bar.disable or row["epoch"] % few:
             return
         parts = " ".join(f"{name} {value:.4g}" for name, value in row["parts"].items())
-        logger.info(
-            "epoch %d: %s, accuracy %.4f, %.1f s",
-            row["epoch"],
-            parts,
-            row["accuracy"],
-            row["seconds"],
-        )
+        accuracy = f", accuracy {row['accuracy']:.4f}" if "accuracy" in row else ""
+        logger.info("epoch %d: %s%s, %.1f s", row["epoch"], parts, accuracy, row["seconds"])
 
 
 def _scalars(row: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:

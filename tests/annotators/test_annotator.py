@@ -62,6 +62,26 @@ def test_updates_are_as_many_as_asked_for(make_squares):
     assert [size // batch * epochs for size, epochs, batch in seen] == [3, 252]
 
 
+def test_every_annotation_is_learned_from(make_squares):
+    data, seen = make_squares(24), set()
+
+    def spy(net, term, given, **settings):
+        for epoch in range(settings["epochs"]):
+            x = given.at_epoch(epoch).take(torch.arange(len(given))).x
+            seen.update(int((data.batch.x == one).flatten(1).all(1).nonzero()) for one in x)
+
+    settings = {"width": 2, "shift": 0, "degrees": 0, "batch_size": 1}
+    PseudoAnnotator(num_updates=120, **settings).fit(data, train=spy)
+    assert seen == set(range(24))
+    seen.clear()
+    data = make_squares(150)  # 60 updates of one sample in each of two epochs
+    PseudoAnnotator(num_updates=120, **settings).fit(data, train=spy)
+    assert len(seen) == 120
+    seen.clear()
+    PseudoAnnotator(num_updates=240, **settings).fit(data, train=spy)
+    assert seen == set(range(150))
+
+
 def test_pix2pix_trains_generator_and_discriminator_as_table_4b_says(make_squares):
     data = make_squares(num_annotated=6, side=24)
     annotator, seen = PseudoAnnotator(objective="pix2pix", **TINY), []

@@ -1,9 +1,7 @@
 import csv
 
-import numpy as np
-
-from rightreasons.annotators import Suggestion, annotate_rest
-from rightreasons.annotators.listing import suggestion_rows, write_masks, write_rows
+from rightreasons.annotators import Suggestion
+from rightreasons.annotators.listing import suggestion_rows, write_rows
 
 
 def test_rows_are_written_as_csv(make_squares, tmp_path):
@@ -15,14 +13,3 @@ def test_rows_are_written_as_csv(make_squares, tmp_path):
         {"index": "7", "file": "", "uncertainty": "0.5"},
         {"index": "2", "file": "", "uncertainty": "0.25"},
     ]
-
-
-def test_all_masks_are_written(fitted, tmp_path):
-    annotator, data = fitted
-    filled = annotate_rest(data, annotator=annotator)
-    write_masks(tmp_path / "masks.npz", filled)
-    with np.load(tmp_path / "masks.npz") as kept:
-        assert sorted(kept) == ["annotated", "mask"]
-        assert kept["mask"].shape == (24, 8, 8)
-        assert np.abs(kept["mask"] / 255 - filled.batch.mask[:, 0].numpy()).max() < 0.003
-        assert np.array_equal(kept["annotated"], data.batch.annotated.numpy())

@@ -65,6 +65,57 @@ def test_masks_called_as_files(tmp_path):
     assert found.take(torch.arange(3)).mask.mean(dim=(1, 2, 3)).tolist() == [0, 1, 0]
 
 
+def written(root, *names):
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((8, 8), 255, dtype=np.uint8)).save(root / name)
+
+
+@pytest.fixture
+def classes(tmp_path):
+    """Images in folders of their classes, two of them of the same name, and no masks."""
+    files = ["images/a/001.png", "images/b/001.png", "images/b/002.v1.png"]
+    written(tmp_path, *files, "images/a/3.png")
+    rows = [f"{file},{file[7]},train" for file in files] + ["images/a/3.png,a,test"]
+    (tmp_path / "data.csv").write_text("\n".join(["file,label,split", *rows]))
+    return rr.datasets.folder(tmp_path, in_memory=False, workers=0).train
+
+
+def test_masks_in_folders_as_the_images_are(classes, tmp_path, caplog):
+    for number, root in enumerate(["", "images/"]):
+        masks = tmp_path / f"masks-{number}"
+        written(masks, f"{root}b/001.JPG", f"{root}b/002.v1.PNG")
+        found = with_mask_files(classes, masks, polarity="irrelevant")
+        assert found.take(torch.arange(3)).annotated.tolist() == [False, True, True]
+    assert not caplog.messages
+
+
+def test_files_that_are_not_used_are_told(classes, tmp_path, caplog):
+    masks = tmp_path / "masks"
+    written(masks, "002.v1.png", "3.png", ".hidden.png", *(f"x{n}.png" for n in range(5)))
+    (masks / "b").mkdir()
+    (masks / "b" / "001.xcf").write_text("a drawing")
+    found = with_mask_files(classes, masks, polarity="irrelevant")
+    assert found.take(torch.arange(3)).annotated.tolist() == [False, False, True]
+    (told,) = caplog.messages
+    assert told.startswith(f"7 of 8 files in {masks} are called as none of the 3 images (or are")
+    assert told.endswith("not used: 3.png, b/001.xcf, x0.png, x1.png, x2.png, ….")
+
+
+def test_masks_that_fit_several_images_and_images_of_several_masks(classes, tmp_path):
+    masks = tmp_path / "masks"
+    written(masks, "001.png")
+    words = r"001\.png to be called as one image, but 2 are called so: images/a/001.png, images/b"
+    with pytest.raises(DatasetCorruptError, match=words + r".*such as .*masks/images/a/001\.png"):
+        with_mask_files(classes, masks, polarity="irrelevant")
+    (masks / "001.png").unlink()
+    written(masks, "b/001.png", "b/001.bmp")
+    with pytest.raises(
+        DatasetCorruptError, match=r"one mask for the image .*b/001.png, but got .*"
+    ):
+        with_mask_files(classes, masks, polarity="irrelevant")
+
+
 def test_images_in_memory_have_no_files(make_squares):
     assert file_names(make_squares()) is None
     assert file_names(Selected(make_squares(), torch.tensor([1]))) is None
@@ -74,8 +125,15 @@ def test_problems_are_told(make_squares, masks, tmp_path):
     data = make_squares()
     with pytest.raises(InvalidSettingError, match="Expected `polarity` to be 'irrelevant' or 'rel"):
         with_mask_files(data, masks, polarity="white")
-    with pytest.raises(DatasetNotFoundError, match=r"such as 0\.png, but there is none"):
+    with pytest.raises(DatasetNotFoundError, match=r"a folder with masks at .*nowhere, but there"):
         with_mask_files(data, tmp_path / "nowhere", polarity="relevant")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DatasetNotFoundError, match=r"such as 0\.png, but it is empty"):
+        with_mask_files(data, tmp_path / "empty", polarity="relevant")
+    written(tmp_path / "others", "cat.png")
+    words = r"but none of its 1 files is: cat\.png\. Images in memory.*in_memory=False keeps"
+    with pytest.raises(DatasetNotFoundError, match=words):
+        with_mask_files(data, tmp_path / "others", polarity="relevant")
     (masks / "3.png").write_bytes(b"no image")
     with pytest.raises(DatasetCorruptError, match=r"Expected a mask in .*3\.png, but it"):
         with_mask_files(data, masks, polarity="relevant")

@@ -1,3 +1,4 @@
+import importlib
 import os
 from pathlib import Path
 
@@ -48,6 +49,15 @@ def test_backgrounds_tell_the_digit_in_training_and_validation_alone(data_dir):
     assert (classes(data.test, inside="mask") == data.test.labels).float().mean() < 0.25
     for part in (data.train, data.test):
         assert (classes(part, inside="digit") == part.labels).float().mean() < 0.25
+
+
+def test_how_many_are_made_together_does_not_matter(data_dir, monkeypatch):
+    whole = textured_mnist(data_dir, **SMALL)
+    module = importlib.import_module("rightreasons.datasets.textured_mnist")
+    monkeypatch.setattr(module, "TOGETHER", 7)
+    parts = textured_mnist(data_dir, **SMALL)
+    for name in ("train", "val", "test"):
+        assert getattr(whole, name).digest() == getattr(parts, name).digest()
 
 
 def test_both_kinds_of_randomness(data_dir):

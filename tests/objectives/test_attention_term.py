@@ -1,9 +1,10 @@
 import pytest
 import torch
+from torch import nn
 
 import rightreasons as rr
 from rightreasons.errors import InvalidSettingError
-from rightreasons.models import attention_branch, resnet18
+from rightreasons.models import attention_branch, normalised, resnet18
 from rightreasons.objectives import ABN, AttentionCrossEntropy
 
 BATCH = rr.Batch(x=torch.rand(2, 3, 8, 8), y=torch.tensor([0, 1]), mask=torch.ones(2, 1, 8, 8))
@@ -20,3 +21,45 @@ def test_a_probe_that_recorded_nothing_is_refused():
     net = attention_branch(classes=2, size=8, width=1 / 32)
     with pytest.raises(InvalidSettingError, match=r"made with `layers=\['attention'\]`"):
         ABN()(rr.Probe(net, BATCH))
+
+
+@pytest.mark.parametrize("make", [ABN, AttentionCrossEntropy])
+def test_a_branch_is_found_inside_other_models(make):
+    net = attention_branch(classes=2, size=8, width=1 / 32).eval()
+    expected = make().as_objective()(net, BATCH).total
+    wrapped = [
+        normalised(net, mean=0, deviation=1),
+        nn.Sequential(nn.Identity(), nn.Sequential(net)),
+        nn.DataParallel(net),
+        nn.DataParallel(normalised(net, mean=0, deviation=1)),
+    ]
+    for model in wrapped:
+        loss = make().as_objective()(model, BATCH)
+        torch.testing.assert_close(loss.total, expected)
+        loss.backward()
+    (layer,) = make().layers_in(wrapped[0], BATCH.x)
+    assert layer == f"net.{make.layers[0]}"
+
+
+@pytest.fixture
+def process_group(tmp_path):
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1
+    )
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def test_a_branch_under_ddp(process_group):
+    net = attention_branch(classes=2, size=8, width=1 / 32)
+    wrapped = nn.parallel.DistributedDataParallel(net)
+    rr.recipes.abn()(wrapped, BATCH).backward()
+    assert net.attention[1].weight.grad.abs().sum() > 0
+
+
+def test_other_layers_called_attention_are_no_branch():
+    block = nn.ModuleDict({"attention": nn.Identity()})
+    net = nn.Sequential(nn.Flatten(), nn.Linear(192, 2))
+    net.encoder = block
+    with pytest.raises(InvalidSettingError, match="with an attention branch.*got Sequential"):
+        ABN().as_objective()(net, BATCH)

@@ -4,7 +4,7 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
-from rightreasons.objectives import ReFF, ReFFL1, ReFFL2
+from rightreasons.objectives import CrossEntropy, ReFF, ReFFL1, ReFFL2
 from rightreasons.objectives.cam_term import normalised_map
 
 
@@ -68,6 +68,24 @@ def test_a_ramp_lets_the_term_grow_to_its_weight(make):
 
 
 @pytest.mark.parametrize("make", [ReFF, ReFFL1, ReFFL2])
+def test_an_automatic_weight_is_that_of_the_grown_term(make):
+    torch.manual_seed(0)
+    model, half = net().double(), torch.zeros(2, 1, 4, 4).double()
+    half[..., :2] = 1
+    batch = rr.Batch(x=torch.rand(2, 1, 4, 4).double(), y=BATCH.y, mask=half)
+    whole = CrossEntropy() + "auto" * make()
+    grown = CrossEntropy() + "auto" * make(ramp=0.5)
+    grown.prepare(batch, num_passes=320)
+    name = make().name
+    expected = whole(model, batch).weights[name]
+    weights = [grown(model, batch).weights[name] for _ in range(25)]
+    assert weights[0] == 0  # nor has the term any value yet
+    assert weights[1:] == pytest.approx([expected] * 24)
+    assert grown.auto_weights[name].settled
+    assert grown.terms[name].grown == pytest.approx(24 / 160)
+
+
+@pytest.mark.parametrize("make", [ReFF, ReFFL1, ReFFL2])
 def test_maps_that_are_zero_give_zero_and_no_gradient(make):
     model = net()
     with torch.no_grad():
@@ -115,6 +133,12 @@ def test_masks_over_channels_count_by_their_mean():
 def test_errors():
     with pytest.raises(InvalidSettingError, match="Expected `layers` to name at least one layer"):
         ReFF(layers=[])
+    for layers in (4, [4], ["1", None]):
+        with pytest.raises(InvalidSettingError, match=r"name of a layer or several.*Name them, su"):
+            ReFF(layers=layers)
+    for weights in (5.0, "12"):
+        with pytest.raises(InvalidSettingError, match=r"one number for each layer, but got .*list"):
+            ReFF(layer_weights=weights)
     with pytest.raises(InvalidSettingError, match="`layer_weights` to be a finite number above 0"):
         ReFF(layer_weights=[1.0, 0.0])
     with pytest.raises(InvalidSettingError, match=r"for each of the layers 1, 4, but got 3"):

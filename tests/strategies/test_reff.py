@@ -34,6 +34,7 @@ def run(tmp_path_factory):
 def test_it_trains_with_masks_by_hand_and_predicted(run):
     folder, seen, fitted, splits = run
     assert [row["stage"] for row in fitted.history] == ["annotator", "train", "train"]
+    assert ["accuracy" in row for row in fitted.history] == [False, True, True]
     train = splits.train.batch
     kept = few_places(train.y, torch.ones(64).bool(), 4)
     batch = seen["train"].take(torch.arange(64))
@@ -69,6 +70,16 @@ def test_data_with_few_masks_of_their_own(tiny_splits, make_net, fit_settings, t
     assert told == {"num_annotations": 6, "num_predicted": 58, "held_out": None}
 
 
+@pytest.mark.parametrize("recipe", ["r3", "reff_l1"])
+@pytest.mark.parametrize("by_confidence", [False, True])
+def test_doubt_is_no_mask(tiny_splits, make_net, fit_settings, caplog, recipe, by_confidence):
+    settings = {**QUICK, "annotator_updates": 2, "weight_by_confidence": by_confidence}
+    objective = getattr(rr.recipes, recipe)()
+    ReFF(num_annotations=4, **settings).fit(make_net(), objective, tiny_splits, **fit_settings)
+    words = "which to reff_l1 means that the model should look there. Leave it out, or use a rec"
+    assert (words in caplog.text) == (by_confidence and recipe == "reff_l1")
+
+
 def test_with_all_masks_it_is_one_fit(tiny_splits, make_net, fit_settings, caplog):
     caplog.set_level("INFO", logger="rightreasons")
     net, plain = make_net(), make_net()
@@ -87,6 +98,7 @@ def test_with_all_masks_it_is_one_fit(tiny_splits, make_net, fit_settings, caplo
         ({"weight_by_confidence": 1}, "Expected `weight_by_confidence` to be True or False"),
         ({"annotator": "gan"}, "Expected `objective` to be 'segmentation' or 'pix2pix'"),
         ({"annotator_updates": 0}, "Expected `num_updates` to be a whole number from 1"),
+        ({"annotator_l1_weight": 0}, "Expected `l1_weight` to be a finite number above 0"),
     ],
 )
 def test_bad_settings(settings, words):

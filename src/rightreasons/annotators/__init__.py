@@ -4,6 +4,7 @@ from rightreasons.annotators.annotator import PseudoAnnotator as PseudoAnnotator
 from rightreasons.annotators.by_hand import annotated_by_hand as annotated_by_hand
 from rightreasons.annotators.few import few_places as few_places
 from rightreasons.annotators.few import with_few as with_few
+from rightreasons.annotators.mask_archive import with_mask_archive as with_mask_archive
 from rightreasons.annotators.mask_file import with_mask_files as with_mask_files
 from rightreasons.annotators.mask_net import MaskNet as MaskNet
 from rightreasons.annotators.next_image import Suggestion as Suggestion
@@ -33,5 +34,6 @@ __all__ = [
     "mask_uncertainty",
     "next_to_annotate",
     "with_few",
+    "with_mask_archive",
     "with_mask_files",
 ]

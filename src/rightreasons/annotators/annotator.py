@@ -16,6 +16,7 @@ from torch import Tensor, optim
 
 from rightreasons.annotators.augmentation import augmented, checked_degrees
 from rightreasons.annotators.by_hand import annotated_samples, refuse_maskless
+from rightreasons.annotators.in_turn import in_turn
 from rightreasons.annotators.mask_net import MaskNet
 from rightreasons.annotators.patch_discriminator import SMALLEST_SIDE, PatchDiscriminator
 from rightreasons.annotators.pix2pix import Pix2Pix
@@ -23,7 +24,7 @@ from rightreasons.annotators.segmentation import Segmentation
 from rightreasons.annotators.uncertainty import mask_uncertainty
 from rightreasons.annotators.unet import UNet
 from rightreasons.checkpoint import load_weights_into, save_weights, writable_folder, write_json
-from rightreasons.datasets import Dataset, InMemory, Selected
+from rightreasons.datasets import Dataset, InMemory
 from rightreasons.errors import (
     CheckpointMismatchError,
     InvalidBatchError,
@@ -153,9 +154,8 @@ class PseudoAnnotator:
         some, own = InMemory(annotated_samples(data)), self.settings
         epochs = math.ceil(own["num_updates"] / UPDATES_PER_EPOCH)
         updates = math.ceil(own["num_updates"] / epochs)
-        places = torch.arange(updates * own["batch_size"]) % len(some)
         seen = augmented(
-            Selected(some, places),
+            in_turn(some, num=updates * own["batch_size"], seed=own["seed"]),
             **{name: own[name] for name in ("flip", "shift", "degrees", "paste", "seed")},
         )
         net = self._built(channels)

@@ -14,7 +14,7 @@ from rightreasons.datasets.progress import progress
 from rightreasons.errors import InvalidSettingError
 from rightreasons.setting import checked_number
 
-__all__ = ["Suggestion", "next_to_annotate", "spread_order"]
+__all__ = ["Suggestion", "left_to_annotate", "next_to_annotate", "spread_order"]
 
 
 class Suggestion(NamedTuple):
@@ -55,6 +55,17 @@ def spread_order(uncertainty: Tensor, features: Tensor, *, num: int) -> list[int
     return chosen
 
 
+def left_to_annotate(data: Dataset) -> Tensor:
+    """The places of images that nobody annotated, ``(n,)``; raises if there are none."""
+    places = (~annotated_by_hand(data)).nonzero().flatten()
+    if not len(places):
+        raise InvalidSettingError(
+            f"Expected images that nobody annotated, but all {len(data)} of {data.card.name!r} "
+            "are annotated: there is nothing left to do."
+        )
+    return places
+
+
 def next_to_annotate(
     data: Dataset, annotator: PseudoAnnotator, *, num: int = 20
 ) -> list[Suggestion]:
@@ -76,12 +87,7 @@ def next_to_annotate(
         5
     """
     checked_number("num", num)
-    places = (~annotated_by_hand(data)).nonzero().flatten()
-    if not len(places):
-        raise InvalidSettingError(
-            f"Expected images that nobody annotated, but all {len(data)} of {data.card.name!r} "
-            "are annotated: there is nothing left to do."
-        )
+    places = left_to_annotate(data)
     parts, features = [], []
     with progress("looking for uncertain images", total=len(places)) as advance:
         for batch in data.batches(torch.split(places, CHUNK)):

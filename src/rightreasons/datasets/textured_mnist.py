@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 
@@ -22,6 +22,8 @@ from rightreasons.datasets.training_part import checked_fraction
 from rightreasons.setting import checked_flag, checked_number
 
 __all__ = ["textured_mnist"]
+
+TOGETHER = 256
 
 CARD = Card(
     name="textured_mnist",
@@ -67,8 +69,9 @@ def textured_mnist(
 
     Differs from the paper: it has 54,000, 6,000 and 10,000 images of 224 pixels with the whole of
     DTD, which ``size=224, num_train=54000, num_validation=6000, num_test=10000,
-    textures_per_class=120`` gives, at 14 GB of memory. It does not say which class of backgrounds
-    is whose. The fewer textures a class has, the stronger is the shortcut.
+    textures_per_class=120`` gives, at 14 GB of memory, and 1 GB for textures until they are made.
+    It does not say which class of backgrounds is whose. The fewer textures a class has, the
+    stronger is the shortcut.
 
     Args:
         data_dir: Where MNIST lies, see `read_mnist`, and the textures, see `read_textures`.
@@ -116,12 +119,18 @@ def textured_mnist(
         name: str, x: NDArray[np.uint8], y: Tensor, rows: Tensor, p: float
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         stream = random_stream(seed, "textured_mnist", name)
-        labels = y[rows]
-        inside = _placed(torch.from_numpy(x[rows.numpy()]), size, side, stream)
-        behind = _pieces(found.background, labels, p, size, stream)
-        shown = _pieces(found.digit, labels, q, size, stream)
-        pixels = torch.where(inside, shown, behind)
-        return pixels, ~inside, labels, labels
+        labels, digits = y[rows], torch.from_numpy(x[rows.numpy()])
+        corners = stream.integers(size - side + 1, size=(len(rows), 2))
+        behind = _drawn(found.background, labels, p, size, stream)
+        shown = _drawn(found.digit, labels, q, size, stream)
+        pixels = torch.empty(len(rows), 3, size, size, dtype=torch.uint8)
+        mask = torch.empty(len(rows), 1, size, size, dtype=torch.bool)
+        for start in range(0, len(rows), TOGETHER):  # so that memory holds little but the result
+            some = slice(start, start + TOGETHER)
+            inside = _placed(digits[some], size, side, corners[some])
+            pixels[some] = torch.where(inside, shown.cut(some, size), behind.cut(some, size))
+            mask[some] = ~inside
+        return pixels, mask, labels, labels
 
     y_train = torch.from_numpy(mnist.y_train.astype(np.int64))
     y_test = torch.from_numpy(mnist.y_test.astype(np.int64))
@@ -137,36 +146,52 @@ def textured_mnist(
     return masked_pixel_splits(parts, replace(CARD, source=f"{CARD.source}; {found.source}"))
 
 
-def _placed(digits: Tensor, size: int, side: int, stream: np.random.Generator) -> Tensor:
+def _placed(digits: Tensor, size: int, side: int, corners: NDArray[np.int64]) -> Tensor:
     """Where the digits are on their canvases: ``(N, 28, 28) -> (N, 1, size, size)`` booleans."""
     resized = functional.interpolate(
         digits[:, None].float(), size=(side, side), mode="bilinear", antialias=True
     )
     largest = resized.amax(dim=(2, 3), keepdim=True).clamp_min(1)
     shapes = resized >= largest / 2
-    places = stream.integers(size - side + 1, size=(len(digits), 2))
     canvases = torch.zeros(len(digits), 1, size, size, dtype=torch.bool)
-    for canvas, shape, (top, left) in zip(canvases, shapes, places, strict=True):
+    for canvas, shape, (top, left) in zip(canvases, shapes, corners, strict=True):
         canvas[:, top : top + side, left : left + side] = shape
     return canvases
 
 
-def _pieces(
+@dataclass(frozen=True)
+class _Pieces:
+    """Which piece of which texture each sample gets."""
+
+    classes: tuple[NDArray[np.uint8], ...]
+    numbers: NDArray[np.int64]
+    images: NDArray[np.int64]
+    corners: NDArray[np.int64]
+
+    def cut(self, some: slice, size: int) -> Tensor:
+        """Those of some samples, ``(n, 3, size, size)``."""
+        corners = self.corners[some]
+        pieces = np.empty((len(corners), size, size, 3), dtype=np.uint8)
+        chosen = zip(self.numbers[some], self.images[some], corners, strict=True)
+        for n, (number, image, (top, left)) in enumerate(chosen):
+            pieces[n] = self.classes[number][image][top : top + size, left : left + size]
+        return torch.from_numpy(pieces).permute(0, 3, 1, 2)
+
+
+def _drawn(
     classes: tuple[NDArray[np.uint8], ...],
     labels: Tensor,
     randomness: float,
     size: int,
     stream: np.random.Generator,
-) -> Tensor:
-    """A piece of a texture for each label, ``(N, 3, size, size)``; all drawn at any randomness."""
+) -> _Pieces:
+    """A piece of a texture for each label; as many numbers are drawn at any randomness."""
     count = len(labels)
     any_class = stream.integers(len(classes), size=count)
     is_random = stream.random(count) < randomness
-    numbers = np.where(is_random, any_class, labels.numpy())
-    images = stream.integers(classes[0].shape[0], size=count)
-    places = stream.integers(classes[0].shape[1] - size + 1, size=(count, 2))
-    pieces = np.empty((count, size, size, 3), dtype=np.uint8)
-    for n, (top, left) in enumerate(places):
-        texture = classes[numbers[n]][images[n]]
-        pieces[n] = texture[top : top + size, left : left + size]
-    return torch.from_numpy(pieces).permute(0, 3, 1, 2).contiguous()
+    return _Pieces(
+        classes=classes,
+        numbers=np.where(is_random, any_class, labels.numpy()),
+        images=stream.integers(classes[0].shape[0], size=count),
+        corners=stream.integers(classes[0].shape[1] - size + 1, size=(count, 2)),
+    )

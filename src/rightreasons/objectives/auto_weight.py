@@ -24,7 +24,8 @@ class AutoWeight(nn.Module):
 
     over the first ``steps`` training steps, then fixed. During the warm-up the running estimate is
     used, so that no step goes without the penalty. Steps in which the penalty has no gradient (no
-    mask in the batch) do not count. The state is part of the objective's ``state_dict``.
+    mask in the batch) do not count. A penalty that grows to its weight (`Term.grown`) is measured
+    as if it had. The state is part of the objective's ``state_dict``.
 
     Args:
         ratio: How hard the penalty pulls against the task; 1 is as hard.
@@ -53,13 +54,27 @@ class AutoWeight(nn.Module):
         return self.ratio * math.exp(float(self.log_sum) / count) if count else 0.0
 
     def observe(
-        self, task: Tensor, penalty: Tensor, parameters: Sequence[Tensor], num_samples: int
+        self,
+        task: Tensor,
+        penalty: Tensor,
+        parameters: Sequence[Tensor],
+        num_samples: int,
+        *,
+        grown: float = 1.0,
     ) -> None:
-        """Take one step's ratio into account; see `gradient_norm` for the arguments."""
+        """Take one step's ratio into account.
+
+        Args:
+            task: See `gradient_norm`; likewise the next three.
+            penalty: To weigh against it.
+            parameters: Where to differentiate.
+            num_samples: Of this process.
+            grown: See `Term.grown`; the penalty is measured as it will be when it is 1.
+        """
         pull = gradient_norm(task, parameters, num_samples)
         push = gradient_norm(penalty, parameters, num_samples)
         if 0 < pull < math.inf and 0 < push < math.inf:
-            self.log_sum += math.log(pull) - math.log(push)
+            self.log_sum += math.log(pull) - math.log(push) + math.log(grown)
             self.count += 1
             if self.settled:
                 logger.info("An automatic weight is set to %.4g.", self.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -59,12 +59,10 @@ class CamTerm(Term):
         ramp: float = 0.0,
     ) -> None:
         super().__init__()
-        self.layers = (layers,) if isinstance(layers, str) else tuple(layers or ())
-        if layers is not None and not self.layers:
-            raise InvalidSettingError("Expected `layers` to name at least one layer, but got none.")
+        self.layers = () if layers is None else _checked_names(layers)
         self.layer_weights = None
         if layer_weights is not None:
-            self.layer_weights = tuple(checked_factor("layer_weights", w) for w in layer_weights)
+            self.layer_weights = _checked_weights(layer_weights)
         self.target = Target(target)
         self.ramp = Ramp(ramp)
         self._found: tuple[weakref.ref[nn.Module], tuple[str, ...]] | None = None
@@ -115,12 +113,36 @@ class CamTerm(Term):
             cells, pixels = heat[0].numel(), mask[0].numel()
             weight = self.own_weight(cells, pixels) if weights is None else weights[number]
             total = total + weight * torch.where(alive, self.distance(cam, mask), 0)
-        total = self.ramp.advanced() * total
+        self.grown = self.ramp.advanced()
+        total = self.grown * total
         guided = probe.batch.guided
         return total if guided is None else torch.where(guided, total, 0)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_found": None}  # a reference to a model is not copied
+
+
+def _checked_names(layers: object) -> tuple[str, ...]:
+    given = [layers] if isinstance(layers, str) else layers
+    names = tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidSettingError(
+            f"Expected `layers` to be the name of a layer or several, as `model.named_modules()` "
+            f"has them, but got {layers!r}. Name them, such as ['layer3', 'layer4'], or leave "
+            "them out to have them looked for."
+        )
+    if not names:
+        raise InvalidSettingError("Expected `layers` to name at least one layer, but got none.")
+    return names
+
+
+def _checked_weights(weights: object) -> tuple[float, ...]:
+    if not isinstance(weights, Iterable) or isinstance(weights, str):
+        raise InvalidSettingError(
+            f"Expected `layer_weights` to be one number for each layer, but got {weights!r}. Put "
+            "them in a list, such as [15.0, 60.0]; the weight of the whole term is `weight`."
+        )
+    return tuple(checked_factor("layer_weights", weight) for weight in weights)
 
 
 def normalised_map(heat: Tensor, size: Sequence[int]) -> tuple[Tensor, Tensor]:

@@ -61,6 +61,8 @@ class Term(_Summand):
     """Whether it is what the model is for, against which penalties are weighed."""
     at_test_time: bool = False
     """Whether its gradients are of the model as at test time, whatever mode it is in."""
+    grown: float = 1.0
+    """By how much the losses of the last pass were multiplied, while it grows to its weight."""
 
     @abstractmethod
     def forward(self, probe: Probe) -> Tensor:
@@ -230,11 +232,7 @@ class Objective(_Summand):
     def _warm_up(
         self, parts: dict[str, Tensor], parameters: tuple[Tensor, ...], num_samples: int
     ) -> None:
-        waiting = {
-            name: weight
-            for name, weight in self._weights.items()
-            if isinstance(weight, AutoWeight) and not weight.settled
-        }
+        waiting = {n: weight for n, weight in self.auto_weights.items() if not weight.settled}
         if not waiting or not self.training or not torch.is_grad_enabled():
             return
         fixed = {n: w for n, w in self._weights.items() if not isinstance(w, AutoWeight) and w}
@@ -244,8 +242,10 @@ class Objective(_Summand):
                 f"all of {', '.join(parts)} are automatic. Add CrossEntropy()."
             )
         task = self.task if self.task in fixed else next(iter(fixed))
+        pull = fixed[task] * parts[task]
         for name, weight in waiting.items():
-            weight.observe(fixed[task] * parts[task], parts[name], parameters, num_samples)
+            settings = {"num_samples": num_samples, "grown": self.terms[name].grown}
+            weight.observe(pull, parts[name], parameters, **settings)  # type: ignore[operator]
 
     def _summands(self) -> list[tuple[str, Term, Weight | AutoWeight]]:
         return [(name, self.terms[name], self._weights[name]) for name in self.terms]  # type: ignore[misc]

@@ -19,12 +19,14 @@ from rightreasons.annotators import (
 from rightreasons.annotators.rest import predicted_rows, with_predicted
 from rightreasons.checkpoint import write_json
 from rightreasons.datasets import MaskBits
-from rightreasons.objectives import Objective
+from rightreasons.objectives import ABN, Objective, ReFFL1, ReFFL2
 from rightreasons.setting import checked_flag, checked_number
 from rightreasons.strategies.stages import Stages
 from rightreasons.strategies.strategy import Strategy
 
 __all__ = ["ReFF"]
+
+SAY_WHERE_TO_LOOK = (ABN, ReFFL1, ReFFL2)
 
 logger = logging.getLogger("rightreasons")
 
@@ -44,13 +46,14 @@ class ReFF(Strategy):
     Args:
         num_annotations: Masks to keep for each class, drawn by the seed; 1 to 50 in the paper.
             None keeps all there are. Without a sample that lacks one, no masks are predicted.
-        weight_by_confidence: See `annotate_rest`.
+        weight_by_confidence: See `annotate_rest`; with a term it is not for, this is logged.
         annotator: Its objective, see `PseudoAnnotator`; likewise the other settings.
         annotator_width: Its ``width``.
         annotator_depth: Its ``depth``.
         annotator_updates: Its ``num_updates``.
         annotator_batch_size: Its ``batch_size``.
         annotator_lr: Its ``lr``.
+        annotator_l1_weight: Its ``l1_weight``.
         annotator_flip: Its ``flip``.
         annotator_shift: Its ``shift``.
         annotator_degrees: Its ``degrees``.
@@ -71,6 +74,7 @@ class ReFF(Strategy):
         annotator_updates: int = 600,
         annotator_batch_size: int | None = None,
         annotator_lr: float | None = None,
+        annotator_l1_weight: float = 100.0,
         annotator_flip: bool = False,
         annotator_shift: int = 2,
         annotator_degrees: float = 10.0,
@@ -87,6 +91,7 @@ class ReFF(Strategy):
             "num_updates": annotator_updates,
             "batch_size": annotator_batch_size,
             "lr": annotator_lr,
+            "l1_weight": annotator_l1_weight,
             "flip": annotator_flip,
             "shift": annotator_shift,
             "degrees": annotator_degrees,
@@ -107,6 +112,7 @@ class ReFF(Strategy):
             )
             stages.fit("train", model, objective, train)
             return
+        self._warn_of(objective)
         few = with_few(train, places)
         annotator = PseudoAnnotator(**self.annotator_settings, seed=seed)
         annotator.fit(few, train=partial(stages.fit, "annotator"))
@@ -119,6 +125,16 @@ class ReFF(Strategy):
             few, bits, key=annotator.digest(), weight_by_confidence=self.weight_by_confidence
         )
         stages.fit("train", model, objective, filled)
+
+    def _warn_of(self, objective: Objective) -> None:
+        misled = [n for n, term in objective.terms.items() if isinstance(term, SAY_WHERE_TO_LOOK)]
+        if misled and self.weight_by_confidence:
+            logger.warning(
+                "`weight_by_confidence` makes unsure masks smaller, which to %s means that the "
+                "model should look there. Leave it out, or use a recipe that only says where not "
+                "to look, such as reff or r3.",
+                " and ".join(misled),
+            )
 
     def _tell(
         self,
