@@ -97,12 +97,14 @@ def fooled(attack, scale, seed):
     return number
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("norm", "epsilon"), [("linf", 0.1), ("l2", 0.3)])
 @pytest.mark.parametrize("scale", [1.0, 100.0])
-def test_cross_entropy_alone_is_no_weaker_than_pgd_of_the_same_steps(norm, epsilon, scale, seed):
+def test_cross_entropy_alone_is_no_weaker_than_pgd_of_the_same_steps(norm, epsilon, scale):
     settings = {"epsilon": epsilon, "norm": norm, "num_steps": 20}
-    apgd, pgd = (fooled([attack(**settings)], scale, seed) for attack in (APGD, PGD))
+    apgd, pgd = (
+        sum(fooled([attack(**settings)], scale, seed) for seed in range(3))
+        for attack in (APGD, PGD)
+    )
     assert apgd >= pgd
 
 

@@ -58,8 +58,9 @@ class APGD(OutputAttack):
     other. `strongest_of` both is the gradient part of AutoAttack.
 
     Differs from the paper: the first search of each kind begins at the sample, and only further
-    ones at a drawn point, which is drawn from the ball and not from its surface. Cross-entropy is climbed as its `log_odds`: the same way in exact
-    arithmetic, and one that goes on where single precision rounds cross-entropy to zero.
+    ones at a drawn point, which is drawn from the ball and not from its surface. Cross-entropy is
+    climbed as its `log_odds`: the same way in exact arithmetic, and one that goes on where single
+    precision rounds cross-entropy to zero.
 
     Args:
         epsilon: See `Ball`.
