@@ -202,10 +202,12 @@ def test_densitys_gradient_is_as_near_to_the_logits_as_measured():
 def test_attacks_beside_foolbox_are_what_was_measured():
     text = words_of("density")
     for attack, found in kept("attacks_beside_foolbox")["accuracy"].items():
+        assert found.pop("images on which pgd and foolbox, any point, differ") == 0
         cells = " | ".join(f"{100 * value:.2f}" for value in found.values())
         assert f"| {attack} | {cells} |" in text
-        assert found["pgd"] == found["foolbox, any point"]
-        assert found["apgd, CE and DLR"] <= found["pgd"]
+        assert found["apgd, CE and DLR"] < found["pgd, ten runs"]
+        behind = round(800 * (found["apgd, CE"] - found["pgd"]))
+        assert behind == 2 if attack == "l2 0.4" else behind <= 0
 
 
 def test_costs_of_density_are_what_was_measured():
