@@ -30,7 +30,10 @@ from rightreasons.objectives import Density
 
 FORMS = ("plain", "logsumexp")
 COLOURS = {"plain": "#c2410c", "logsumexp": "#1d4ed8"}
-SHIFTS = [0.0, *(sign * size for size in (50, 80, 87.5, 90, 95, 100, 110, 1e3, 1e4) for sign in (1, -1))]
+SHIFTS = [
+    0.0,
+    *(sign * size for size in (50, 80, 87.5, 90, 95, 100, 110, 1e3, 1e4) for sign in (1, -1)),
+]
 
 
 def size_of(form: str, model: nn.Module, batch: rr.Batch) -> float | None:

@@ -140,6 +140,12 @@ def test_density_beside_standard_training_is_what_was_measured():
     falls = [1 - line["leakage"] / lines["ST"]["leakage"] for line in ours.values()]
     assert min(falls) >= 0.8
     assert f"falls by {100 * min(falls):.0f} to {100 * max(falls):.0f} %" in text
+    leaked = {name: line["leaked share"] for name, line in lines.items()}
+    euclidean = [share for name, share in leaked.items() if name in ours and "p = 1" not in name]
+    assert f"is {shares(euclidean)} where ST has {100 * leaked['ST']:.0f} %" in text
+    others = (100 * leaked[name] for name in ("Density (p = 1)", "AT (PGD)", "IG-SUM"))
+    told = "to {:.0f} %; adversarial training brings it to {:.0f} % and IG-SUM to {:.0f} %"
+    assert told.format(*others) in text
     for line in ours.values():
         for name, value in line.items():
             if name.startswith("PGD"):
@@ -178,8 +184,9 @@ def test_density_at_other_seeds_is_what_was_measured():
     assert f"ahead of ST by {min(leads[94]):.1f} to {max(leads[94]):.1f} points at l2 0.1" in text
     assert f"{-max(leads[93]):.1f} to {-min(leads[93]):.1f} points *below* ST at l2 0.1" in text
     for line in (*ours[93], *ours[94]):
-        for name in set(line) - {"leakage", "accuracy", "PGD-20 l2 0.1", "PGD-20 linf 0.3"}:
-            assert line[name] > standard[name]
+        for name in set(line) - {"PGD-20 l2 0.1", "PGD-20 linf 0.3"}:
+            if name.startswith("PGD"):
+                assert line[name] > standard[name]
     assert all(line["PGD-20 linf 0.3"] < 0.0005 for line in means.values())
 
 
@@ -197,6 +204,27 @@ def test_densitys_gradient_is_as_near_to_the_logits_as_measured():
     assert f"finds a cosine of {cosine} between them" in text
     assert f"a length of Density's of {length} of InputGrad's" in text
     assert f"has a probability of {probability} there" in text
+
+
+def test_the_plain_form_ends_where_the_page_says():
+    found, text = kept("density_stability"), words_of("density")
+    steps, rate = (found["settings"][name] for name in ("steps", "last_rate"))
+    last, size = found["training"]["plain"][-1]
+    largest = found["largest logit"]
+    assert size is None
+    assert (
+        f"at a rate that grows to {rate} in {steps} steps, it ends in no number at step {last}, "
+        f"where a logit of {largest['plain'][-1][1]:.1f} is out of the range"
+    ) in text
+    assert len(found["training"]["logsumexp"]) == int(steps)
+    assert f"with logits up to {max(logit for _, logit in largest['logsumexp']):.0f}." in text
+    right, plain = (dict(found["shifted logits"][form]) for form in ("logsumexp", "plain"))
+    assert all(size == pytest.approx(right[0.0], rel=1e-5) for size in right.values())
+    assert max(right) == 10_000 and min(right) == -10_000
+    assert plain[87.5] == 0.0
+    assert all(plain[shift] is None for shift in plain if shift >= 90)
+    wrong = [shift for shift in plain if plain[shift] != pytest.approx(right[0.0], rel=1e-3)]
+    assert max(shift for shift in wrong if shift < 0) == -95
 
 
 def test_attacks_beside_foolbox_are_what_was_measured():

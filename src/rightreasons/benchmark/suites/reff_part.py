@@ -86,6 +86,7 @@ MEASURES = (
     Measure(key="group_accuracy/worst", name="worst digit", percent=True),
     Measure(key="cam_mass", name="heat outside the digit", percent=True),
     Measure(key="cam_mass", name="the same, as in training", percent=True, part="validation"),
+    Measure(key="cam_mass/n", name="images with heat"),
 )
 
 PROTOCOL = (
@@ -108,7 +109,9 @@ PROTOCOL = (
     "The oracle is the baseline where backgrounds tell nothing; the paper has none.",
     "Heat outside the digit is the share of Grad-CAM maps, the mean of the two layers ReFF acts "
     "on, of 500 test images, and of the 500 validation images, whose backgrounds are those of "
-    "training: what ReFF makes small is the second.",
+    "training: what ReFF makes small is the second. Around the largest digits masks cover 87 % "
+    "of the pixels: the share of a map that is even. Images whose maps are zero at both layers do "
+    "not count; how many do, of 500 test images, is given.",
 )
 
 
