@@ -206,6 +206,34 @@ def test_densitys_gradient_is_as_near_to_the_logits_as_measured():
     assert f"has a probability of {probability} there" in text
 
 
+def test_density_beside_group_dro_is_what_was_measured():
+    text = words_of("density")
+    table = benchmark.show_suite("density-groups", ROOT / "benchmarks" / "results" / "density")
+    worst = {
+        line.line.method.name: [
+            run["metrics"]["test"]["group_accuracy/worst"] for run in line.results
+        ]
+        for line in table.lines
+    }
+    means = {name: 100 * sum(runs) / len(runs) for name, runs in worst.items()}
+    both, alone = (means[name] for name in ("group DRO + Density", "group DRO"))
+    assert both >= alone and both >= means["Density"]
+    assert f"({both:.1f} % where group DRO alone has {alone:.1f} %)" in text
+    rows = [
+        json.loads(row)
+        for row in (ROOT / "benchmarks/results/density/results.jsonl").read_text().splitlines()
+    ]
+    (erm,) = (
+        row["results"]["metrics"]["test"]["group_accuracy/worst"]
+        for row in rows
+        if row["config"]["data"] == "biased_mnist"
+        and (row["config"]["recipe"], row["config"]["lr"], row["config"]["seed"])
+        == ("erm", 2e-3, 0)
+    )
+    assert f"ERM has {100 * erm:.1f} % of the worst group right" in text
+    assert f"at the weight that is chosen {100 * worst['Density'][0]:.1f} %." in text
+
+
 def test_the_plain_form_ends_where_the_page_says():
     found, text = kept("density_stability"), words_of("density")
     steps, rate = (found["settings"][name] for name in ("steps", "last_rate"))
