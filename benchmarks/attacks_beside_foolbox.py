@@ -13,6 +13,7 @@ nine restarts.
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -61,22 +62,12 @@ def compared(
     theirs = [
         fooled_by_foolbox(model, x, y, norm, epsilon, number) for number in range(1, steps + 1)
     ]
-    ours = PGD(
-        epsilon=epsilon,
-        norm=norm,
-        num_steps=steps,
-        step_size=SHARE_OF_RADIUS * epsilon,
-        random_start=False,
-    )(model, x, y)
-    again = PGD(
-        epsilon=epsilon,
-        norm=norm,
-        num_steps=steps,
-        step_size=SHARE_OF_RADIUS * epsilon,
-        num_restarts=NUM_RUNS,
-    )(model, x, y)
-    same_loss = APGD(epsilon=epsilon, norm=norm, num_steps=steps)(model, x, y)
-    pair = strongest_of(apgd_pair(epsilon=epsilon, norm=norm, num_steps=steps), model, x, y)
+    settings = {"epsilon": epsilon, "norm": norm, "num_steps": steps}
+    pgd = partial(PGD, **settings, step_size=SHARE_OF_RADIUS * epsilon)
+    ours = pgd(random_start=False)(model, x, y)
+    again = pgd(num_restarts=NUM_RUNS)(model, x, y)
+    same_loss = APGD(**settings)(model, x, y)
+    pair = strongest_of(apgd_pair(**settings), model, x, y)
     fooled = {
         "foolbox, last point": theirs[-1],
         "foolbox, any point": torch.stack(theirs).any(dim=0),
