@@ -59,3 +59,13 @@ def tiny_batch() -> rr.Batch:
         mask=(torch.rand(6, 1, 4, 4, dtype=torch.float64) < 0.5).double(),
         group=torch.tensor([0, 0, 1, 1, 2, 2]),
     )
+
+
+@pytest.fixture
+def process_group(tmp_path):
+    """A group of this process alone, as DDP needs it."""
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1
+    )
+    yield
+    torch.distributed.destroy_process_group()

@@ -113,15 +113,6 @@ def test_compiled_modules_are_refused(batch, how):
         rr.recipes.r3()(model, batch)
 
 
-@pytest.fixture
-def process_group(tmp_path):
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1
-    )
-    yield
-    torch.distributed.destroy_process_group()
-
-
 def test_a_static_graph_is_refused(batch, process_group):
     model = nn.Sequential(nn.Flatten(), nn.Linear(32, 2))
     wrapped = nn.parallel.DistributedDataParallel(model, static_graph=True)

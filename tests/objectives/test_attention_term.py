@@ -41,15 +41,6 @@ def test_a_branch_is_found_inside_other_models(make):
     assert layer == f"net.{make.layers[0]}"
 
 
-@pytest.fixture
-def process_group(tmp_path):
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1
-    )
-    yield
-    torch.distributed.destroy_process_group()
-
-
 def test_a_branch_under_ddp(process_group):
     net = attention_branch(classes=2, size=8, width=1 / 32)
     wrapped = nn.parallel.DistributedDataParallel(net)
