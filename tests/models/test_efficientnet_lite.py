@@ -49,9 +49,8 @@ def test_scales_images_as_the_weights_expect():
 
 def test_heat_maps_of_every_resolution_are_found_and_penalised():
     net, x = efficientnet_lite0(**SLIM), torch.rand(4, 3, 64, 64)
-    layers = resolution_layers(net, x)
-    inside = [f"blocks.{number}.expand" for number in (1, 3, 5, 11)]
-    assert layers == [*inside, "head"]
+    blocks = [f"blocks.{number}" for number in (0, 2, 4, 10)]
+    assert resolution_layers(net, x) == [*blocks, "head"]
     batch = Batch(x=x, y=torch.tensor([0, 1, 2, 0]), mask=torch.ones(4, 1, 64, 64))
     loss = reff()(net, batch)
     assert loss.parts["reff"] > 0
