@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rightreasons import benchmark, recipes
+from rightreasons.benchmark.suites.reff_regimes import WEIGHTS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs" / "results").glob("*.md"))
@@ -343,6 +344,16 @@ def test_ten_annotations_keep_as_much_as_the_page_says():
     ]
     told = "keep {:.0f} % of the gain (weight 3) and {:.0f} % (weight 10)"
     assert told.format(*kept_at) in text
+
+
+def test_the_regimes_have_the_weights_that_table_3_chooses():
+    table = benchmark.show_suite("reff-table3", ROOT / "benchmarks" / "results" / "reff")
+    chosen = {
+        line["method"]: line["chosen"]["settings"]["weight"]
+        for line in table.to_dict()["lines"]
+        if line["variant"] == "p = 0" and line["method"] in WEIGHTS
+    }
+    assert chosen == WEIGHTS
 
 
 def test_heat_leaves_the_background_as_far_as_the_page_says():
