@@ -28,7 +28,7 @@ from torch import Tensor
 import rightreasons as rr
 from rightreasons.explainers import GradCAM, InputGradient, last_spatial_layer
 from rightreasons.report.picture import overlay, portrait, share_in_mask
-from rightreasons.run import Run, load_run
+from rightreasons.run.run import Run, load_run
 
 GAP = 6
 CHUNK = 100

@@ -25,8 +25,8 @@ from torch import nn, optim
 
 import rightreasons as rr
 from line_figure import Points, line_figure
-from rightreasons.config import Config
 from rightreasons.objectives import Density
+from rightreasons.run.config import Config
 
 FORMS = ("plain", "logsumexp")
 COLOURS = {"plain": "#c2410c", "logsumexp": "#1d4ed8"}

@@ -25,9 +25,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import rightreasons as rr
+from rightreasons.core.rng import sample_noise
 from rightreasons.metrics import RPS, AdvInsertion, Insertion
-from rightreasons.metrics.reconstruction import RATIOS
-from rightreasons.sample_noise import sample_noise
+from rightreasons.metrics.insertion import RATIOS
 from timing import publish
 
 EPSILONS = (4 / 255, 8 / 255, 16 / 255)

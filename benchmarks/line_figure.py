@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from html import escape
 
-from rightreasons.report.scale import scale_for
+from rightreasons.report.chart import scale_for
 
 Points = list[tuple[float, float | None]]
 NAMES_A_ROW = 3

@@ -28,7 +28,7 @@ import rightreasons as rr
 from rightreasons.attacks import AttributionManipulation, frame_map
 from rightreasons.explainers import InputGradient, postprocessed
 from rightreasons.report.picture import overlay, portrait
-from rightreasons.run import Run, load_run
+from rightreasons.run.run import Run, load_run
 
 TOP = 0.1
 GAP = 6

@@ -29,14 +29,13 @@ import torch
 from torch import Tensor, nn
 
 import rightreasons as rr
+from rightreasons.core.recording import record_outputs
 from rightreasons.datasets import Card, Dataset, MaskBits, Splits, masked_input
 from rightreasons.datasets.splitting import in_memory_splits
 from rightreasons.explainers import last_spatial_layer
-from rightreasons.recording import recorded_outputs
 from rightreasons.strategies import MaskTune
-from rightreasons.strategies.heat_map import BATCH_SIZE
+from rightreasons.strategies.masktune import BATCH_SIZE, tuned
 from rightreasons.strategies.stages import Stages
-from rightreasons.strategies.tuning import tuned
 from timing import (
     Step,
     machine,
@@ -69,7 +68,7 @@ def gradient(model: nn.Module, x: Tensor, layer: str | None) -> Tensor:
     """Of the predicted logits at the input, or at a layer."""
     features = x.detach().requires_grad_(layer is None)
     kept: dict[str, Tensor] = {}
-    with recorded_outputs(model, [layer] if layer else [], kept):
+    with record_outputs(model, [layer] if layer else [], kept):
         logits = model(features)
     return torch.autograd.grad(logits.amax(dim=1).sum(), kept[layer] if layer else features)[0]
 

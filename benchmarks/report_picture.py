@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from rightreasons.demo import demo
+from rightreasons.cli.demo import demo
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "report.png"
 QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rightreasons.catalogue import catalogue
+from rightreasons.cli.listing import catalogue
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "rightreasons"

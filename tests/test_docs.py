@@ -19,13 +19,13 @@ from typer.testing import CliRunner
 
 import rightreasons as rr
 from rightreasons import benchmark
-from rightreasons.catalogue import catalogue
-from rightreasons.cli import app
+from rightreasons.cli.app import app
+from rightreasons.cli.listing import catalogue
 from rightreasons.datasets.registry import DATASETS
 from rightreasons.metrics import METRICS
 from rightreasons.models.registry import MODELS
 from rightreasons.objectives.recipes import RECIPES
-from rightreasons.run import Config, train_run
+from rightreasons.run.run import Config, train_run
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

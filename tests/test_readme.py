@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rightreasons import benchmark
-from rightreasons.cli import app
+from rightreasons.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rightreasons.errors import UnknownNameError
-from rightreasons.target import Target
+from rightreasons.types import Target
 from tests.reference.metrics import probabilities
 
 

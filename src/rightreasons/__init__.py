@@ -17,21 +17,21 @@ from rightreasons import explainers as explainers
 from rightreasons import metrics as metrics
 from rightreasons import models as models
 from rightreasons import objectives as objectives
-from rightreasons import selective as selective
 from rightreasons import strategies as strategies
 from rightreasons.certification import Certificate as Certificate
 from rightreasons.certification import certify as certify
-from rightreasons.evaluation import evaluate as evaluate
 from rightreasons.objectives import Loss as Loss
 from rightreasons.objectives import Objective as Objective
 from rightreasons.objectives import Term as Term
 from rightreasons.objectives import recipes as recipes
-from rightreasons.probe import Probe as Probe
-from rightreasons.target import Target as Target
-from rightreasons.train import Fit as Fit
-from rightreasons.train import fit as fit
+from rightreasons.probe.probe import Probe as Probe
+from rightreasons.run import selective as selective
+from rightreasons.training.evaluate import evaluate as evaluate
+from rightreasons.training.fit import Fit as Fit
+from rightreasons.training.fit import fit as fit
 from rightreasons.types import Batch as Batch
 from rightreasons.types import Interval as Interval
+from rightreasons.types import Target as Target
 
 __all__ = [
     "Batch",

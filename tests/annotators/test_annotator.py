@@ -89,7 +89,7 @@ def test_pix2pix_trains_generator_and_discriminator_as_table_4b_says(make_square
 
     def spy(net, term, data, **settings):
         seen.append(settings)
-        from rightreasons.train import fit
+        from rightreasons.training.fit import fit
 
         return fit(net, term, data, **settings)
 

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from rightreasons.annotators.before_augmentation import before_augmentation
+from rightreasons.annotators.hand_masks import before_augmentation
 from rightreasons.datasets import Augmented, Selected
-from rightreasons.datasets.remasked import Remasked, remasked
+from rightreasons.datasets.wrappers import Remasked, remasked
 from rightreasons.errors import InvalidSettingError
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import rightreasons as rr
-from rightreasons.annotators.by_hand import annotated_by_hand, annotated_samples, one_channel
+from rightreasons.annotators.hand_masks import annotated_by_hand, annotated_samples, one_channel
 from rightreasons.datasets import InMemory
 from rightreasons.errors import InvalidSettingError
 

@@ -1,6 +1,6 @@
 import torch
 
-from rightreasons.annotators.in_turn import InTurn, in_turn
+from rightreasons.annotators.annotator import InTurn, in_turn
 from rightreasons.datasets import Augmented, Selected
 
 

@@ -1,7 +1,7 @@
 import csv
 
 from rightreasons.annotators import Suggestion
-from rightreasons.annotators.listing import suggestion_rows, write_rows
+from rightreasons.annotators.next_image import suggestion_rows, write_rows
 
 
 def test_rows_are_written_as_csv(make_squares, tmp_path):

@@ -5,7 +5,7 @@ from PIL import Image
 
 import rightreasons as rr
 from rightreasons.annotators import annotate_rest, with_mask_archive
-from rightreasons.annotators.mask_archive import write_masks
+from rightreasons.annotators.mask_files import write_masks
 from rightreasons.datasets import Augmented, InMemory, Selected
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rightreasons.annotators.mask_cache import cached_rows
+from rightreasons.annotators.predicted_masks import cached_rows
 
 ROWS = np.arange(6, dtype=np.uint8).reshape(2, 3)
 KEYS = {"annotator": "a" * 64, "data": "d" * 64, "shape": (2, 3)}

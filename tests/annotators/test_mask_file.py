@@ -4,9 +4,9 @@ import torch
 from PIL import Image
 
 import rightreasons as rr
-from rightreasons.annotators.mask_file import file_names, with_mask_files
+from rightreasons.annotators.mask_files import file_names, with_mask_files
 from rightreasons.datasets import Augmented, InMemory, Selected
-from rightreasons.datasets.remasked import Remasked
+from rightreasons.datasets.wrappers import Remasked
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 
 

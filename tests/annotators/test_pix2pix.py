@@ -4,7 +4,7 @@ from tests.reference import annotators as slow
 
 import rightreasons as rr
 from rightreasons.annotators import MaskNet, PatchDiscriminator, Pix2Pix, UNet
-from rightreasons.annotators.pix2pix import patch_loss
+from rightreasons.annotators.losses import patch_loss
 from rightreasons.errors import InvalidSettingError
 
 

@@ -4,8 +4,8 @@ import torch
 
 import rightreasons as rr
 from rightreasons.annotators import annotate_rest, mask_uncertainty
-from rightreasons.annotators import rest as module
-from rightreasons.annotators.rest import with_predicted
+from rightreasons.annotators import predicted_masks as module
+from rightreasons.annotators.predicted_masks import with_predicted
 from rightreasons.datasets import Augmented, InMemory, MaskBits
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 

@@ -4,7 +4,7 @@ from tests.reference import annotators as slow
 
 import rightreasons as rr
 from rightreasons.annotators import MaskNet, Segmentation, UNet
-from rightreasons.annotators.segmentation import dice
+from rightreasons.annotators.losses import dice
 
 
 def test_dice_is_the_slow_twin():

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tests.reference import annotators as slow
 
-from rightreasons.annotators.uncertainty import confidence, mask_uncertainty
+from rightreasons.annotators.quality import confidence, mask_uncertainty
 
 
 def test_entropy_is_the_slow_twin():

@@ -1,7 +1,7 @@
 import torch
 
 from rightreasons.attacks import Attacked
-from rightreasons.attacks.attacked import Record
+from rightreasons.attacks.output_attack import Record
 
 X = torch.zeros(3, 1)
 Y = torch.tensor([0, 0, 1])

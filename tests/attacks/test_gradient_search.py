@@ -5,35 +5,34 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.attacks import GradientSize, climbed, drawn_points, worst_drawn
-from rightreasons.target import Target
-from rightreasons.types import Interval
+from rightreasons.types import Interval, Target
 
 
 @pytest.fixture
-def inside(tiny_net, tiny_batch):
+def masked(tiny_net, tiny_batch):
     tiny_net.eval()
-    return rr.Probe(tiny_net, tiny_batch, needs_gradient="inside").inside
+    return rr.Probe(tiny_net, tiny_batch, needs_gradient="inside").masked
 
 
 @pytest.fixture
-def interval(inside):
-    return inside.box(0.3, (0.0, 1.0))
+def interval(masked):
+    return masked.box(0.3, (0.0, 1.0))
 
 
 @pytest.fixture
-def size(inside):
-    return GradientSize(inside.mask, "squared_l2")
+def size(masked):
+    return GradientSize(masked.mask, "squared_l2")
 
 
-def sizes_at(inside, size, points):
-    return size(inside.at(points).gradient(Target.LOSS))
+def sizes_at(masked, size, points):
+    return size(masked.at(points).gradient(Target.LOSS))
 
 
-def test_the_size_is_that_of_the_masked_gradient_less_its_reference(inside):
-    gradient = torch.randn(2, *inside.mask.shape, dtype=torch.float64)
-    reference = torch.randn_like(inside.mask)
-    sizes = GradientSize(inside.mask, "l1", reference)(gradient.flatten(0, 1))
-    expected = (inside.mask * (gradient - reference)).abs().sum(dim=2).flatten()
+def test_the_size_is_that_of_the_masked_gradient_less_its_reference(masked):
+    gradient = torch.randn(2, *masked.mask.shape, dtype=torch.float64)
+    reference = torch.randn_like(masked.mask)
+    sizes = GradientSize(masked.mask, "l1", reference)(gradient.flatten(0, 1))
+    expected = (masked.mask * (gradient - reference)).abs().sum(dim=2).flatten()
     torch.testing.assert_close(sizes, expected)
 
 
@@ -47,26 +46,26 @@ def test_drawn_points_fill_the_box_on_both_sides():
 
 
 @pytest.mark.parametrize("max_rows", [None, 6, 13])
-def test_the_worst_of_the_drawn_is_chosen_for_each_sample(inside, interval, size, max_rows):
-    inside.max_rows = max_rows
+def test_the_worst_of_the_drawn_is_chosen_for_each_sample(masked, interval, size, max_rows):
+    masked.max_rows = max_rows
     torch.manual_seed(3)
-    worst = worst_drawn(inside, interval, size, target=Target.LOSS, num_samples=7)
+    worst = worst_drawn(masked, interval, size, target=Target.LOSS, num_samples=7)
     torch.manual_seed(3)
     points = drawn_points(interval, 7)
-    every = torch.stack([sizes_at(inside, size, copy) for copy in points])
-    torch.testing.assert_close(sizes_at(inside, size, worst), every.amax(dim=0))
+    every = torch.stack([sizes_at(masked, size, copy) for copy in points])
+    torch.testing.assert_close(sizes_at(masked, size, worst), every.amax(dim=0))
     assert not worst.requires_grad
 
 
 def test_climbing_is_the_slow_twins_climb(tiny_batch):
     torch.manual_seed(1)
     net = nn.Sequential(nn.Flatten(), nn.Linear(32, 6), nn.Softplus(), nn.Linear(6, 3)).double()
-    inside = rr.Probe(net, tiny_batch, needs_gradient="inside").inside
-    interval, size = inside.box(0.3, (0.0, 1.0)), GradientSize(inside.mask, "squared_l2")
+    masked = rr.Probe(net, tiny_batch, needs_gradient="inside").masked
+    interval, size = masked.box(0.3, (0.0, 1.0)), GradientSize(masked.mask, "squared_l2")
     start = drawn_points(interval, 1)[0]
     settings = {"num_steps": 3, "step_size": 0.25}
-    best = climbed(inside, interval, size, start, target=Target.LOSS, **settings)
-    ours = sizes_at(inside, size, best)
+    best = climbed(masked, interval, size, start, target=Target.LOSS, **settings)
+    ours = sizes_at(masked, size, best)
     columns = tiny_batch.mask.expand_as(tiny_batch.x).flatten(1).any(dim=0)
     for n in range(len(tiny_batch)):
         full = tiny_batch.x[n].clone()
@@ -76,11 +75,11 @@ def test_climbing_is_the_slow_twins_climb(tiny_batch):
         assert ours[n].item() == pytest.approx(expected, rel=1e-9)
 
 
-def test_climbing_never_ends_below_where_it_began(inside, interval, size):
+def test_climbing_never_ends_below_where_it_began(masked, interval, size):
     start = drawn_points(interval, 1)[0]
-    before = sizes_at(inside, size, start)
-    best = climbed(inside, interval, size, start, target=Target.LOSS, num_steps=5, step_size=0.25)
-    after = sizes_at(inside, size, best)
+    before = sizes_at(masked, size, start)
+    best = climbed(masked, interval, size, start, target=Target.LOSS, num_steps=5, step_size=0.25)
+    after = sizes_at(masked, size, best)
     assert bool((after >= before).all())
     assert bool((after > before).any())
     lower, upper = interval
@@ -89,8 +88,8 @@ def test_climbing_never_ends_below_where_it_began(inside, interval, size):
 
 def test_a_gradient_that_cannot_change_leaves_the_start(tiny_batch):
     net = nn.Sequential(nn.Flatten(), nn.Linear(32, 3)).double()
-    inside = rr.Probe(net, tiny_batch, needs_gradient="inside").inside
-    interval, size = inside.box(0.3), GradientSize(inside.mask, "l2")
+    masked = rr.Probe(net, tiny_batch, needs_gradient="inside").masked
+    interval, size = masked.box(0.3), GradientSize(masked.mask, "l2")
     start = drawn_points(interval, 1)[0]
-    end = climbed(inside, interval, size, start, target=Target.LOGIT, num_steps=2, step_size=0.25)
+    end = climbed(masked, interval, size, start, target=Target.LOGIT, num_steps=2, step_size=0.25)
     assert torch.equal(start, end)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from rightreasons.attacks.output_loss import (
+from rightreasons.attacks.output_attack import (
     climb_slope,
     cross_entropy,
     deployed_logits,

@@ -3,9 +3,9 @@ import inspect
 import pytest
 
 from rightreasons.benchmark import SUITES, describe
-from rightreasons.benchmark.catalogue import find_suite
 from rightreasons.benchmark.plan import lines
-from rightreasons.datasets.mask_setting import MASK_SETTINGS
+from rightreasons.benchmark.registry import find_suite
+from rightreasons.datasets.masks import MASK_SETTINGS
 from rightreasons.datasets.registry import DATASETS
 from rightreasons.errors import UnknownNameError
 from rightreasons.metrics import METRICS

@@ -12,7 +12,7 @@ from rightreasons.benchmark.cell import (
     make_cell,
     merged,
 )
-from rightreasons.run import Config
+from rightreasons.run.run import Config
 
 CONFIG = Config(data="decoy_digits", recipe="group_dro", lr=0.1)
 

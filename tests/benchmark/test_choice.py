@@ -1,8 +1,7 @@
 import pytest
 
 from rightreasons.benchmark import Budget, Method
-from rightreasons.benchmark.choice import Choice
-from rightreasons.benchmark.plan import lines
+from rightreasons.benchmark.plan import Choice, lines
 from rightreasons.errors import InvalidSettingError
 
 METHOD = Method(name="ERM", grid=[{"lr": 0.1}, {"lr": 0.01}])

@@ -1,7 +1,7 @@
 import pytest
 
 from rightreasons.benchmark import Figure, Figures, Measure, Method, Variant
-from rightreasons.benchmark.compared_line import compare_line
+from rightreasons.benchmark.comparison import compare_line
 from rightreasons.benchmark.plan import lines
 
 VALUES = {"group_accuracy/average": 0.5, "group_accuracy/worst": 0.25}

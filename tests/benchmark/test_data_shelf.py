@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from rightreasons.benchmark.data_shelf import DataShelf
-from rightreasons.benchmark.journal import Journal
+from rightreasons.benchmark.runner import DataShelf
+from rightreasons.benchmark.store import Journal
 from rightreasons.datasets import InMemory, Splits
-from rightreasons.run import Config
+from rightreasons.run.run import Config
 from rightreasons.types import Batch
 
 CONFIG = Config(data="decoy_digits")

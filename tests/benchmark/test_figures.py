@@ -1,4 +1,4 @@
-from rightreasons.benchmark.figures import Figure, Figures, read_figures
+from rightreasons.benchmark.measure import Figure, Figures, read_figures
 
 TEXT = """
 source: "Table 9"

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from rightreasons.benchmark.journal import Journal
+from rightreasons.benchmark.store import Journal
 from rightreasons.errors import OutputError
 
 

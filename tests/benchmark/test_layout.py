@@ -1,7 +1,7 @@
 import pytest
 
 from rightreasons.benchmark import Figure, Figures, Variant, compare
-from rightreasons.benchmark.layout import lay_out
+from rightreasons.benchmark.comparison import lay_out
 from rightreasons.benchmark.plan import lines
 
 VALUES = {"group_accuracy/average": 0.5, "group_accuracy/worst": 0.25}

@@ -11,14 +11,14 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-import rightreasons.run
+import rightreasons.run.run
 from rightreasons.benchmark import Budget, Method, Variant, comparison, read_rows, run_suite, runner
 from rightreasons.benchmark.cell import address
 from rightreasons.benchmark.plan import lines
 from rightreasons.benchmark.store import Store
-from rightreasons.cli import app
+from rightreasons.cli.app import app
 from rightreasons.errors import InvalidSettingError, NonFiniteLossError, UnknownNameError
-from rightreasons.run import load_run, train_run
+from rightreasons.run.run import load_run, train_run
 
 CHILD = """
 import pathlib, pickle, sys, time
@@ -189,13 +189,13 @@ def test_the_command_line_runs_a_part(make_suite, tmp_path, monkeypatch):
 
 def test_a_number_that_is_not_finite_is_kept_as_null(make_suite, run, monkeypatch, tmp_path):
     suite = make_suite(methods=(Method(name="ERM"),), budgets={"small": Budget(seeds=(0,))})
-    evaluate = rightreasons.run.evaluate_parts
+    evaluate = rightreasons.run.run.evaluate_parts
 
     def overflowing(*arguments, **settings):
         parts = evaluate(*arguments, **settings)
         return {name: {**part, "swap_accuracy": float("inf")} for name, part in parts.items()}
 
-    monkeypatch.setattr(rightreasons.run, "evaluate_parts", overflowing)
+    monkeypatch.setattr(rightreasons.run.run, "evaluate_parts", overflowing)
     (row,) = run(suite)
     assert row.results["metrics"]["test"]["swap_accuracy"] is None
     assert read_rows(tmp_path / "out") == [row]

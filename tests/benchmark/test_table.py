@@ -1,6 +1,6 @@
 import pytest
 
-from rightreasons.benchmark.table import markdown_table, text_table
+from rightreasons.benchmark.comparison import markdown_table, text_table
 
 
 def test_columns_line_up_and_nothing_trails():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from rightreasons.run import Config, train_run
+from rightreasons.run.run import Config, train_run
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "decoy_ham_pictures.py"
 

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from rightreasons.bounds import Box, backward_bounds, curve, forward_bounds
-from rightreasons.bounds.activation import curve_backward, curve_forward, slope_ends
+from rightreasons.bounds.curve import curve_backward, curve_forward, slope_ends
 
 LAYERS = [
     nn.LeakyReLU(0.2), nn.LeakyReLU(-0.5), nn.Hardtanh(), nn.ELU(2.0), nn.Softplus(2.0, 3.0),

@@ -3,7 +3,7 @@ import operator
 import torch
 from torch.nn import functional
 
-from rightreasons.bounds.call import Call, Constant, RefusedCall, Variable, operation_name
+from rightreasons.bounds.operation import Call, Constant, RefusedCall, Variable, operation_name
 
 
 def test_names_of_functions_and_methods():

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from rightreasons.bounds import input_gradient_bounds, output_bounds
-from rightreasons.bounds.checked_box import checked_box, checked_columns, checked_labels
+from rightreasons.bounds.box import checked_box, checked_columns, checked_labels
 from rightreasons.errors import InvalidBatchError, InvalidSettingError, UnknownNameError
 
 X = torch.zeros(2, 3)

@@ -4,8 +4,8 @@ from torch import nn
 
 from rightreasons.bounds import Box, network_of
 from rightreasons.bounds.crown_gradient import gradient_ends
-from rightreasons.bounds.target_gradient import target_gradient
-from rightreasons.target import Target
+from rightreasons.bounds.functions import target_gradient
+from rightreasons.types import Target
 
 Y = torch.tensor([2, 0, 1])
 

@@ -2,7 +2,7 @@ import torch
 from torch import nn
 
 from rightreasons.bounds import Box, gradient_box, lowest_margins, output_bounds, output_box
-from rightreasons.bounds.full_precision import full_precision
+from rightreasons.bounds.box import full_precision
 
 
 def test_autocast_is_off_inside_and_on_again_outside():

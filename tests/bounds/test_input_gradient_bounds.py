@@ -4,7 +4,7 @@ from tests.reference import bounds as slow
 from torch import nn
 
 from rightreasons.bounds import input_gradient_bounds
-from rightreasons.target import Target
+from rightreasons.types import Target
 
 Y = torch.tensor([2, 0, 1])
 

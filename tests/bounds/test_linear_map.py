@@ -4,7 +4,7 @@ from torch import nn
 
 from rightreasons.bounds import Box, linear_map
 from rightreasons.bounds.combination import Add, Elementwise
-from rightreasons.bounds.linear_map import map_backward, map_forward
+from rightreasons.bounds.linear import map_backward, map_forward
 from rightreasons.errors import UnsupportedLayerError
 
 

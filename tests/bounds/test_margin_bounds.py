@@ -51,7 +51,7 @@ def test_the_own_class_has_zero_and_verified_samples_keep_their_prediction(metho
 
 
 def test_many_classes_are_compared_class_by_class(monkeypatch):
-    module = sys.modules["rightreasons.bounds.margin_bounds"]  # the function has its name
+    module = sys.modules["rightreasons.bounds.functions"]  # the function has its name
     model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)).double()
     x = torch.randn(3, 4, dtype=torch.float64)
     pairs = margin_bounds(model, x - 0.1, x + 0.1, Y)

@@ -1,7 +1,7 @@
 import torch
 
 from rightreasons.bounds import Box, backward_bounds, forward_bounds
-from rightreasons.bounds.multiply import Multiply
+from rightreasons.bounds.combination import Multiply
 
 
 def test_values_are_products_and_gradients_have_the_product_rule():

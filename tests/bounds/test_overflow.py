@@ -2,7 +2,7 @@ import torch
 from torch import nn
 
 from rightreasons.bounds import Box, input_gradient_bounds, margin_bounds, output_bounds
-from rightreasons.bounds.overflow import honest_ends
+from rightreasons.bounds.box import honest_ends
 
 
 def test_samples_in_which_something_overflowed_have_no_bounds():

@@ -2,7 +2,7 @@ import torch
 from tests.reference import bounds as slow
 
 from rightreasons.bounds import Box
-from rightreasons.bounds.product import product, product_ends, rounded_apart
+from rightreasons.bounds.box import product, product_ends, rounded_apart
 
 
 def boxes():

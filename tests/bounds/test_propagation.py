@@ -4,7 +4,7 @@ from tests.reference import bounds as slow
 
 from rightreasons.bounds import Box, gradient_box, output_box
 from rightreasons.errors import InvalidSettingError
-from rightreasons.target import Target
+from rightreasons.types import Target
 
 Y = torch.tensor([2, 0, 1])
 

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from rightreasons.bounds import Box, forward_bounds
-from rightreasons.bounds.relaxation import (
+from rightreasons.bounds.crown import (
     affine_view,
     band,
     chord,

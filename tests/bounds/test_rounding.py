@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rightreasons.bounds.rounding import precision, smallest, sum_error
+from rightreasons.bounds.box import precision, smallest, sum_error
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

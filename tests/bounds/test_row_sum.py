@@ -1,6 +1,6 @@
 import torch
 
-from rightreasons.bounds.row_sum import RowSum, mapped
+from rightreasons.bounds.crown import RowSum, mapped
 
 
 def test_sums_of_minima_over_boxes():

@@ -3,7 +3,7 @@ import torch
 from tests.reference import bounds as slow
 
 from rightreasons.bounds import Box
-from rightreasons.bounds.softmax import log_sum_of_others, probability_ends
+from rightreasons.bounds.functions import log_sum_of_others, probability_ends
 
 
 @pytest.mark.parametrize("num_classes", [2, 3, 7])

@@ -3,8 +3,8 @@ import torch
 from tests.reference import bounds as slow
 
 from rightreasons.bounds import Box
-from rightreasons.bounds.target_gradient import target_gradient
-from rightreasons.target import Target
+from rightreasons.bounds.functions import target_gradient
+from rightreasons.types import Target
 
 Y = torch.tensor([0, 1, 2, 1])
 

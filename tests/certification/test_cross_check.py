@@ -12,8 +12,7 @@ from rightreasons.certification.cross_check import (
     refuse_wrong_points,
 )
 from rightreasons.errors import CertificateError
-from rightreasons.target import Target
-from rightreasons.types import Interval
+from rightreasons.types import Interval, Target
 
 VALUES = torch.tensor([[1.0, -2.0], [0.0, 3.0]], dtype=torch.float64)
 

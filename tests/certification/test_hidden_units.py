@@ -2,7 +2,7 @@ import torch
 from torch import nn
 
 import rightreasons as rr
-from rightreasons.certification.hidden_units import num_hidden_units
+from rightreasons.certification.evidence import num_hidden_units
 
 
 def test_counts_what_layers_with_weights_give():

@@ -3,7 +3,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from rightreasons.certification import model_digest
-from rightreasons.checkpoint import save_weights
+from rightreasons.core.files import save_weights
 
 
 def net():

@@ -2,9 +2,8 @@ import pytest
 import torch
 
 from rightreasons import bounds
-from rightreasons.certification.proof import gradient_size_bound, proved_gradient, proved_margin
-from rightreasons.target import Target
-from rightreasons.types import Interval
+from rightreasons.certification.evidence import gradient_size_bound, proved_gradient, proved_margin
+from rightreasons.types import Interval, Target
 
 
 @pytest.mark.parametrize("method", ["ibp", "crown"])

@@ -30,7 +30,7 @@ def test_the_full_range_is_every_valid_value(net_of, batch_of, region_for):
 
 def test_inputs_put_values_where_they_came_from(net_of, batch_of, region_for):
     region = region_for(net_of(), batch_of())
-    assert torch.equal(region.inputs(region.probe.inside.values), region.batch.x)
+    assert torch.equal(region.inputs(region.probe.masked.values), region.batch.x)
     moved = region.inputs(region.box.upper)
     assert moved.dtype == torch.float64
     changed = moved != region.batch.x.double()
@@ -44,7 +44,7 @@ def test_a_search_stays_in_the_box(net_of, batch_of, region_for):
     assert own.lower.dtype == torch.float32
     assert (region.inputs(own.lower) >= outer.lower).all()
     assert (region.inputs(own.upper) <= outer.upper).all()
-    values = region.probe.inside.values
+    values = region.probe.masked.values
     assert ((own.lower <= values) & (values <= own.upper)).all()
 
 
@@ -52,6 +52,6 @@ def test_the_probe_takes_predictions_for_labels_and_the_exact_one_labels(
     net_of, batch_of, region_for
 ):
     region = region_for(net_of(), batch_of())
-    assert torch.equal(region.probe.inside.y, region.prediction)
-    assert torch.equal(region.exact_probe.inside.y, region.batch.y)
+    assert torch.equal(region.probe.masked.y, region.prediction)
+    assert torch.equal(region.exact_probe.masked.y, region.batch.y)
     assert region.exact_probe.logits.dtype == region.mask.dtype == torch.float64

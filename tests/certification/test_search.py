@@ -1,7 +1,7 @@
 import torch
 
-from rightreasons.certification.search import found_gradient, found_margin
-from rightreasons.target import Target
+from rightreasons.certification.evidence import found_gradient, found_margin
+from rightreasons.types import Target
 
 
 def test_the_margin_found_is_that_of_the_model_itself(net_of, batch_of, region_for):
@@ -39,7 +39,7 @@ def test_without_steps_the_sample_itself_is_seen(net_of, batch_of, region_for):
 def test_the_gradient_found_is_at_least_the_sample_s(net_of, batch_of, region_for):
     region = region_for(net_of(), batch_of(), epsilon=0.5)
     for target in (Target.LOSS, Target.LOGIT):
-        gradient = region.exact_probe.inside.gradient(target)
+        gradient = region.exact_probe.masked.gradient(target)
         nominal = (gradient * region.mask).norm(dim=1)
         found = found_gradient(region, target, num_steps=5, num_restarts=3)
         assert found.dtype == torch.float64

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from rightreasons.certification import Verdict
-from rightreasons.certification.summary import sentence_about, summary_of
+from rightreasons.certification.certificate import sentence_about, summary_of
 
 
 def verdict(status, *, y=0, prediction=0, group=-1, size=1.0):

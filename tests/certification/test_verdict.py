@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 
 from rightreasons.certification import Verdict
-from rightreasons.certification.verdict import STATUSES
+from rightreasons.certification.certificate import STATUSES
 
 
 def test_right_is_the_label():

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import rightreasons as rr
-from rightreasons.run import Config, train_run
+from rightreasons.run.run import Config, train_run
 
 X, Y = torch.rand(4, 3, 8, 8), torch.tensor([0, 1, 0, 1])
 

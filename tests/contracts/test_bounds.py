@@ -22,7 +22,7 @@ from rightreasons.bounds import (
     margin_bounds,
     output_bounds,
 )
-from rightreasons.target import Target
+from rightreasons.types import Target
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same'")  # PyTorch, of a copy
 

@@ -17,7 +17,6 @@ from torch import distributed, multiprocessing, nn
 import rightreasons as rr
 from rightreasons.datasets import Card, InMemory
 from rightreasons.errors import InvalidBatchError
-from rightreasons.evaluation import _flattened
 from rightreasons.metrics import (
     METRICS,
     RPS,
@@ -41,6 +40,7 @@ from rightreasons.metrics import (
     RobustCriterion,
     SwapAccuracy,
 )
+from rightreasons.training.evaluate import _flattened
 
 TABLE = {
     "accuracy": Accuracy,

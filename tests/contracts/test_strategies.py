@@ -11,7 +11,7 @@ from tests.strategies import tiny
 
 import rightreasons as rr
 from rightreasons.strategies import STRATEGIES
-from rightreasons.training import Training
+from rightreasons.training.state import Training
 
 # name: settings that make it quick
 QUICK = {
@@ -98,7 +98,7 @@ import os, signal, sys, warnings
 import torch
 import rightreasons as rr
 from rightreasons.strategies import MaskTune, masktune
-from rightreasons.training import Training
+from rightreasons.training.state import Training
 from tests.strategies import tiny
 
 warnings.simplefilter("ignore")

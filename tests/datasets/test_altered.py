@@ -2,7 +2,7 @@ import torch
 
 import rightreasons as rr
 from rightreasons.datasets import InMemory
-from rightreasons.datasets.altered import Altered
+from rightreasons.datasets.augmented import Altered
 
 
 class Numbered(Altered):

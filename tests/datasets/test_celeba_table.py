@@ -1,6 +1,6 @@
 import pytest
 
-from rightreasons.datasets.celeba_table import read_celeba_column
+from rightreasons.datasets.sets.celeba_hair import read_celeba_column
 from rightreasons.errors import DatasetCorruptError
 
 

@@ -3,7 +3,7 @@ import pytest
 from tests.conftest import DATA_DIR
 from tests.datasets.miniature import cifar_arrays, cifar_bytes, cifar_jpegs, cifar_pickles
 
-from rightreasons.datasets.cifar import read_cifar10
+from rightreasons.datasets.sets.cifar import read_cifar10
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 

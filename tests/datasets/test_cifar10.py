@@ -4,7 +4,7 @@ from tests.datasets.miniature import cifar_arrays, cifar_bytes
 
 from rightreasons.datasets import Augmented, cifar10
 from rightreasons.errors import InvalidSettingError
-from rightreasons.run import Config, train_run
+from rightreasons.run.run import Config, train_run
 
 
 @pytest.fixture

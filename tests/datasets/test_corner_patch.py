@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rightreasons.datasets.corner_patch import all_corners_mask, corner_mask, place_patches
+from rightreasons.datasets.sets.decoys import all_corners_mask, corner_mask, place_patches
 from rightreasons.errors import InvalidSettingError
 
 

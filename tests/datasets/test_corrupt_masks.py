@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from rightreasons.datasets import InMemory, Splits, corrupt_masks, decoy_digits, folder
-from rightreasons.datasets.corrupt_masks import CORRUPTIONS
+from rightreasons.datasets.masks import CORRUPTIONS
 from rightreasons.errors import InvalidSettingError
 from rightreasons.types import Batch
 

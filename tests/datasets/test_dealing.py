@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from rightreasons.datasets.dealing import dealt_out
+from rightreasons.datasets.splitting import dealt_out
 from rightreasons.errors import InvalidSettingError
 
 STRATA = torch.tensor([0] * 60 + [1] * 40)

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from rightreasons.datasets.decoy import GREYS, decoy_batch, drawn_colours
-from rightreasons.datasets.random_stream import random_stream
+from rightreasons.core.rng import random_stream
+from rightreasons.datasets.sets.decoys import GREYS, decoy_batch, drawn_colours
 from rightreasons.errors import InvalidSettingError
 
 Y = torch.arange(20000) % 10

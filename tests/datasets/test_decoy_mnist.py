@@ -118,7 +118,7 @@ def test_the_real_thing(write_idx, tmp_path, monkeypatch):
     assert data.card.shape == (1, 28, 28)
     assert torch.equal(levels(data.train), LEVELS["ross"][data.train.labels])
     assert abs((levels(data.test) == LEVELS["ross"][data.test.labels]).float().mean() - 0.1) < 0.02
-    mnist = importlib.import_module("rightreasons.datasets.mnist")
+    mnist = importlib.import_module("rightreasons.datasets.sets.mnist")
     write_idx(tmp_path, mnist.read_mnist(REAL)._asdict())
     for name, sha256 in mnist.IDX_FILES.items():
         assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == sha256

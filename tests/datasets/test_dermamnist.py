@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from tests.datasets.miniature import derma_arrays, derma_files, ham_files
 
-from rightreasons.datasets.dermamnist import read_dermamnist
+from rightreasons.datasets.sets.decoy_derm import read_dermamnist
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 
-dermamnist = importlib.import_module("rightreasons.datasets.dermamnist")
+dermamnist = importlib.import_module("rightreasons.datasets.sets.decoy_derm")
 FEW = (6, 3, 4)
 
 

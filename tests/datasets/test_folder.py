@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rightreasons.datasets import Augmented, Card, InMemory, folder
-from rightreasons.datasets.image_stream import ImageStream
+from rightreasons.datasets.images.stream import ImageStream
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 
 pytestmark = [  # on machines with one processor, and on Python 3.12
@@ -162,7 +162,7 @@ def test_unverified_streams_find_damage_later(pets):
 
 
 def test_long_lists_are_cut(pets, monkeypatch, write_table):
-    monkeypatch.setattr("rightreasons.datasets.image_splits.MAX_LINES", 2)
+    monkeypatch.setattr("rightreasons.datasets.images.splits.MAX_LINES", 2)
     rows = [[f"{number}.png", "cat", "train"] for number in range(5)]
     with pytest.raises(DatasetCorruptError, match="6 problems(.|\n)*… and 4 more$"):
         folder(write_table(pets, ["file", "label", "split"], *rows))

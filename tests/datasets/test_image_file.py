@@ -3,7 +3,7 @@ import pytest
 import torch
 from PIL import Image
 
-from rightreasons.datasets.image_file import image_size, read_image, read_mask
+from rightreasons.datasets.images.files import image_size, read_image, read_mask
 from rightreasons.errors import DatasetCorruptError
 
 RAMP = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)

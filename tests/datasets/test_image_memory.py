@@ -1,9 +1,8 @@
 import pytest
 import torch
 
-from rightreasons.datasets.image_memory import decode_into_memory, decoding_problems
-from rightreasons.datasets.image_reader import ImageReader
-from rightreasons.datasets.manifest import read_manifest
+from rightreasons.datasets.images.manifest import read_manifest
+from rightreasons.datasets.images.reader import ImageReader, decode_into_memory, decoding_problems
 
 
 @pytest.fixture

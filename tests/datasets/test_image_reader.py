@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rightreasons.datasets.image_reader import ImageReader, collected
-from rightreasons.datasets.manifest import read_manifest
+from rightreasons.datasets.images.manifest import read_manifest
+from rightreasons.datasets.images.reader import ImageReader, collected
 from rightreasons.errors import DatasetCorruptError
 
 

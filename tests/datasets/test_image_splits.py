@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from rightreasons.datasets.dataset import Card, InMemory
-from rightreasons.datasets.image_splits import Reading, checked_size, image_splits
-from rightreasons.datasets.image_stream import ImageStream
-from rightreasons.datasets.manifest import read_manifest
+from rightreasons.datasets.images.manifest import read_manifest
+from rightreasons.datasets.images.splits import Reading, checked_size, image_splits
+from rightreasons.datasets.images.stream import ImageStream
 from rightreasons.errors import DatasetCorruptError, InvalidSettingError
 
 

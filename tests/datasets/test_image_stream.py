@@ -3,10 +3,9 @@ import pytest
 import torch
 
 from rightreasons.datasets import Card
-from rightreasons.datasets.image_memory import decode_into_memory
-from rightreasons.datasets.image_reader import ImageReader
-from rightreasons.datasets.image_stream import ImageStream
-from rightreasons.datasets.manifest import read_manifest
+from rightreasons.datasets.images.manifest import read_manifest
+from rightreasons.datasets.images.reader import ImageReader, decode_into_memory
+from rightreasons.datasets.images.stream import ImageStream
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 pytestmark = [  # on machines with one processor, and on Python 3.12

@@ -1,7 +1,7 @@
 import numpy as np
 
-from rightreasons.datasets.image_survey import survey
-from rightreasons.datasets.manifest import read_manifest
+from rightreasons.datasets.images.manifest import read_manifest
+from rightreasons.datasets.images.reader import survey
 
 
 def test_images_of_one_size(pets):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from tests.datasets.focus_miniature import jpeg_columns
 
-from rightreasons.datasets.jpeg_archive import JpegArchive
+from rightreasons.datasets.images.files import JpegArchive
 from rightreasons.errors import DatasetCorruptError
 
 

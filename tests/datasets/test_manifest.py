@@ -1,6 +1,6 @@
 import pytest
 
-from rightreasons.datasets.manifest import read_manifest
+from rightreasons.datasets.images.manifest import read_manifest
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 

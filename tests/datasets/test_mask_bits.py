@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from rightreasons.datasets import MaskBits
-from rightreasons.datasets.mask_bits import packed
+from rightreasons.datasets.wrappers import packed
 from rightreasons.errors import InvalidBatchError
 
 

@@ -1,6 +1,6 @@
 import torch
 
-from rightreasons.datasets.mask_box import Box, bounding_box, in_box
+from rightreasons.datasets.masks import Box, bounding_box, in_box
 
 
 def slow_box(mask):

@@ -1,7 +1,7 @@
 import pytest
 
 from rightreasons.datasets import corrupt_masks, decoy_digits, mask_count, mask_fraction
-from rightreasons.datasets.mask_setting import MASK_SETTINGS, with_mask_settings
+from rightreasons.datasets.masks import MASK_SETTINGS, with_mask_settings
 from rightreasons.errors import InvalidSettingError
 
 

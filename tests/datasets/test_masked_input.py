@@ -3,8 +3,7 @@ import torch
 from tests.reference import strategies as slow
 
 from rightreasons.datasets import Augmented, InMemory, MaskBits, masked_input
-from rightreasons.datasets.mask_bits import packed
-from rightreasons.datasets.masked_input import MaskedInput, covered
+from rightreasons.datasets.wrappers import MaskedInput, covered, packed
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.types import Batch
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from rightreasons.datasets import Card
-from rightreasons.datasets.masked_pixels import MaskedPixels, masked_pixel_splits
+from rightreasons.datasets.images.pixels import MaskedPixels, masked_pixel_splits
 from rightreasons.errors import InvalidBatchError
 
 

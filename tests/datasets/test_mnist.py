@@ -5,10 +5,10 @@ import importlib
 import numpy as np
 import pytest
 
-from rightreasons.datasets.mnist import read_mnist
+from rightreasons.datasets.sets.mnist import read_mnist
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
-mnist_module = importlib.import_module("rightreasons.datasets.mnist")
+mnist_module = importlib.import_module("rightreasons.datasets.sets.mnist")
 
 
 def assert_equal(found, expected):

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from rightreasons.datasets import Card
-from rightreasons.datasets.null_block import NullBlock, null_pattern
-from rightreasons.datasets.pixel_memory import PixelMemory
+from rightreasons.datasets.images.pixels import PixelMemory
+from rightreasons.datasets.sets.block_mnist import NullBlock, null_pattern
 
 CARD = Card(name="blocks", shape=(1, 56, 28), classes=("0", "1"), groups=("a", "b"))
 

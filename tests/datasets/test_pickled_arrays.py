@@ -4,7 +4,7 @@ import pickle
 import numpy as np
 import pytest
 
-from rightreasons.datasets.pickled_arrays import read_pickled_arrays
+from rightreasons.datasets.images.files import read_pickled_arrays
 from rightreasons.errors import DatasetCorruptError
 
 ARRAYS = {"a": np.arange(6).reshape(2, 3) > 2, "b": np.ones((3, 2, 2), order="F")}

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from rightreasons.datasets import Card
-from rightreasons.datasets.pixel_memory import PixelMemory
+from rightreasons.datasets.images.pixels import PixelMemory
 from rightreasons.errors import InvalidBatchError
 
 PIXELS = torch.arange(3 * 2 * 2 * 2, dtype=torch.uint8).view(3, 2, 2, 2)

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from rightreasons.datasets import Augmented, Card
-from rightreasons.datasets.pixel_splits import PixelPart, pixel_places, pixel_splits
+from rightreasons.datasets.images.pixels import PixelPart, pixel_places, pixel_splits
 from rightreasons.errors import InvalidSettingError
 
 CARD = Card(name="small", shape=(1, 2, 2), classes=("0", "1"))

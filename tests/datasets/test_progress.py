@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from rightreasons.datasets.progress import progress
+from rightreasons.core.progress import progress
 
 
 def test_what_is_quick_shows_nothing(capsys):
@@ -22,7 +22,7 @@ def test_what_takes_long_shows_a_bar_on_the_error_stream_of_a_terminal(monkeypat
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(sys, "stdout", output)
-    monkeypatch.setattr("rightreasons.datasets.progress.PATIENCE_SECONDS", -1.0)
+    monkeypatch.setattr("rightreasons.core.progress.PATIENCE_SECONDS", -1.0)
     with progress("working hard", total=2) as advance:
         advance(1)
     assert "working hard" in terminal.getvalue()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rightreasons.datasets.random_stream import drawn_from, random_stream
+from rightreasons.core.rng import drawn_from, random_stream
 from rightreasons.errors import InvalidSettingError
 
 

@@ -3,7 +3,7 @@ import multiprocessing
 import pytest
 import torch
 
-from rightreasons.datasets.read_ahead import read_ahead
+from rightreasons.datasets.parallel import read_ahead
 from rightreasons.errors import DatasetCorruptError
 from rightreasons.types import Batch
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from rightreasons.datasets import InMemory, folder
-from rightreasons.datasets.remasked import Remasked, remasked
+from rightreasons.datasets.wrappers import Remasked, remasked
 from rightreasons.types import Batch
 
 pytestmark = [
@@ -40,7 +40,7 @@ def test_masks_on_disk_change_by_their_place(pets, workers):
 
 
 def test_masks_in_memory_change_at_once(pets, monkeypatch):
-    monkeypatch.setattr("rightreasons.datasets.remasked.CHUNK", 4)
+    monkeypatch.setattr("rightreasons.datasets.wrappers.CHUNK", 4)
     base = folder(pets, mask_polarity="irrelevant").train
     data = remasked(base, halved, key="halved")
     assert isinstance(data, InMemory)

@@ -1,7 +1,7 @@
 import pytest
 from tests.datasets.miniature import salient_files
 
-from rightreasons.datasets.salient_map import salient_images
+from rightreasons.datasets.sets.salient_imagenet import salient_images
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 

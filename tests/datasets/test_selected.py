@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from rightreasons.datasets import Augmented, InMemory, folder
-from rightreasons.datasets.selected import Selected, selected
+from rightreasons.datasets.wrappers import Selected, selected
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.datasets.focus_miniature import artefact_images, artefact_zip
 
-from rightreasons.datasets.skin_artefact import Template, artefact_filter, read_templates
+from rightreasons.datasets.sets.decoy_ham import Template, artefact_filter, read_templates
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 

@@ -1,7 +1,7 @@
 import torch
 
+from rightreasons.core.rng import random_stream
 from rightreasons.datasets import Card
-from rightreasons.datasets.random_stream import random_stream
 from rightreasons.datasets.splitting import group_counts, in_memory_splits, stratified
 from rightreasons.types import Batch
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from tests.datasets.focus_miniature import texture_archive, texture_folders
 
-from rightreasons.datasets.random_stream import random_stream
-from rightreasons.datasets.texture import DIGIT_CLASSES, read_textures
+from rightreasons.core.rng import random_stream
+from rightreasons.datasets.sets.textured_mnist import DIGIT_CLASSES, read_textures
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 
 CLASSES = (*DIGIT_CLASSES, *(f"background {letter}" for letter in "abcdefghijk"))

@@ -53,7 +53,7 @@ def test_backgrounds_tell_the_digit_in_training_and_validation_alone(data_dir):
 
 def test_how_many_are_made_together_does_not_matter(data_dir, monkeypatch):
     whole = textured_mnist(data_dir, **SMALL)
-    module = importlib.import_module("rightreasons.datasets.textured_mnist")
+    module = importlib.import_module("rightreasons.datasets.sets.textured_mnist")
     monkeypatch.setattr(module, "TOGETHER", 7)
     parts = textured_mnist(data_dir, **SMALL)
     for name in ("train", "val", "test"):

@@ -1,21 +1,22 @@
 import pytest
 import torch
 
+from rightreasons.core.checks import check_fraction
 from rightreasons.datasets import Augmented, Splits, decoy_digits
-from rightreasons.datasets.selected import selected
-from rightreasons.datasets.training_part import checked_fraction, with_training
+from rightreasons.datasets.splitting import with_training
+from rightreasons.datasets.wrappers import selected
 from rightreasons.errors import InvalidSettingError
 
 
 @pytest.mark.parametrize("value", [0, 0.25, 1, 1.0])
 def test_fractions(value):
-    assert checked_fraction("share", value) == value
+    assert check_fraction("share", value) == value
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), True, "0.5", None])
 def test_what_is_no_fraction(value):
     with pytest.raises(InvalidSettingError, match="Expected `share` to be a number from 0 to 1, "):
-        checked_fraction("share", value)
+        check_fraction("share", value)
 
 
 def test_the_other_parts_keep_their_samples_and_share_the_card():

@@ -3,7 +3,7 @@ import torch
 from tests.datasets.miniature import waterbird_files
 
 from rightreasons.datasets import Augmented, waterbirds
-from rightreasons.datasets.image_stream import ImageStream
+from rightreasons.datasets.images.stream import ImageStream
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 
 

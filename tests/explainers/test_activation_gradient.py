@@ -5,8 +5,8 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.errors import InvalidSettingError
-from rightreasons.explainers.activation_gradient import activation_gradients
-from rightreasons.target import Target
+from rightreasons.explainers.grad_cam import activation_gradients
+from rightreasons.types import Target
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 import torch
 
-from rightreasons.explainers.averaged_gradient import averaged_gradient, stacked_rows
+from rightreasons.explainers.gradients import averaged_gradient, stacked_rows
 from rightreasons.explainers.subject import Subject
-from rightreasons.target import Target
+from rightreasons.types import Target
 
 
 def test_rows_come_once_and_under_the_ceiling():

@@ -2,7 +2,7 @@ import torch
 from tests.reference import explainers as twins
 
 from rightreasons.explainers import InputGradient
-from rightreasons.target import Target
+from rightreasons.types import Target
 
 
 def test_equals_its_slow_twin(net, x, y):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from rightreasons.explainers.relevance_rule import (
+from rightreasons.explainers.lrp import (
     box_rule,
     epsilon_rule,
     gamma_rule,

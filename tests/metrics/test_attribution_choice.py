@@ -11,7 +11,7 @@ from rightreasons.explainers import (
     InputTimesGradient,
     SmoothGrad,
 )
-from rightreasons.metrics.attribution_choice import attributions, named_explainers
+from rightreasons.metrics.explanation_metric import attributions, named_explainers
 
 
 def test_names_objects_and_dictionaries():

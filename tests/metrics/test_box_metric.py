@@ -5,7 +5,7 @@ import rightreasons as rr
 from rightreasons.datasets import Card, InMemory
 from rightreasons.errors import InvalidBatchError, InvalidSettingError, UnknownNameError
 from rightreasons.metrics import CertifiedChange, GradientFragility
-from rightreasons.metrics.box_metric import BoxMetric
+from rightreasons.metrics.box import BoxMetric
 
 KINDS = [CertifiedChange, GradientFragility]
 
@@ -52,7 +52,7 @@ def test_the_box_ends_where_valid_values_do(tiny_net, tiny_batch):
         name = "some"
 
         def measure(self, probe):
-            return {"lower": self.box(probe.inside).lower, "upper": self.box(probe.inside).upper}
+            return {"lower": self.box(probe.masked).lower, "upper": self.box(probe.masked).upper}
 
         def summary(self, rows):
             return 0.0
@@ -61,7 +61,7 @@ def test_the_box_ends_where_valid_values_do(tiny_net, tiny_batch):
     metric.prepare(InMemory(tiny_batch, Card(valid_range=(0.1, 0.8))))
     probe = rr.Probe(tiny_net.eval(), tiny_batch, needs_gradient="inside", create_graph=False)
     box = metric.measure(probe)
-    values, mask = probe.inside.values, probe.inside.mask
+    values, mask = probe.masked.values, probe.masked.mask
     expected = (values - 0.3 * mask).clamp(min=0.1).minimum(values)
     assert torch.allclose(box["lower"], expected)
     assert torch.allclose(box["upper"], (values + 0.3 * mask).clamp(max=0.8).maximum(values))

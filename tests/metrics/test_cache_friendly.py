@@ -2,13 +2,13 @@ import pytest
 import torch
 from torch import nn
 
-from rightreasons.metrics.cache_friendly import (
+from rightreasons.metrics.explanation_metric import (
     COMFORTABLE_ROWS,
     comfortable_parts,
     comfortable_rows,
     laid_out,
 )
-from rightreasons.probe import Probe
+from rightreasons.probe.probe import Probe
 from rightreasons.types import Batch
 
 

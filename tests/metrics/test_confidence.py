@@ -4,7 +4,7 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.errors import InvalidSettingError
-from rightreasons.metrics.confidence import SCORES, confidence
+from rightreasons.metrics.risk_coverage import SCORES, confidence
 from rightreasons.models import Abstaining, SelectiveHeads, normalised
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rightreasons.metrics.interval import bootstrap_shares, percentile_interval
+from rightreasons.metrics.metric import bootstrap_shares, percentile_interval
 
 
 def naive_shares(hits, total, draws, seed):

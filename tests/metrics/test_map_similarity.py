@@ -2,7 +2,7 @@ import pytest
 import torch
 from tests.reference import metrics as slow
 
-from rightreasons.metrics.map_similarity import (
+from rightreasons.metrics.rps import (
     cosine_similarity,
     pearson_correlation,
     structural_similarity,

@@ -4,7 +4,7 @@ import torch
 import rightreasons as rr
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.metrics import DensityRobustness, GradientRobustness
-from rightreasons.metrics.noise_metric import DEVIATIONS
+from rightreasons.metrics.noise import DEVIATIONS
 
 
 def test_the_deviations_grow():

@@ -5,7 +5,7 @@ from torch import nn
 import rightreasons as rr
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.metrics import Deletion, Insertion
-from rightreasons.metrics.reconstruction import RATIOS, importance_ranks, rebuilt_probabilities
+from rightreasons.metrics.insertion import RATIOS, importance_ranks, rebuilt_probabilities
 
 
 def test_the_ratios_are_the_paper_s():

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from rightreasons.errors import InvalidSettingError, UnknownNameError
-from rightreasons.models.activation import ACTIVATIONS, activation_factory
+from rightreasons.models.layers import ACTIVATIONS, activation_factory
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from rightreasons.errors import InvalidSettingError, UnknownNameError
-from rightreasons.models.backbone import BACKBONES, backbone_net, without_head
+from rightreasons.models.selective import BACKBONES, backbone_net, without_head
 
 SLIM = {"lenet": {"width": 1 / 8}, "mlp": {"hidden": [8]}, "vgg11": {"width": 1 / 32}}
 SLIM |= {name: {"width": 1 / 16} for name in ("resnet18", "resnet34", "resnet50")}

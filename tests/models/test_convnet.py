@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from rightreasons.errors import InvalidSettingError
-from rightreasons.models.convnet import Convolution, convnet
+from rightreasons.models.r4_nets import Convolution, convnet
 
 PLAN = (
     Convolution(channels=3, kernel=3, stride=1, padding=1),

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from rightreasons.errors import InvalidSettingError
-from rightreasons.models.image_size import check_size, remaining_size
+from rightreasons.models.layers import check_size, remaining_size
 
 LAYERS = (
     nn.Conv2d(1, 2, 5, stride=2, padding=1),

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from rightreasons.models.mbconv import MBConv, conv_unit, same_padding
+from rightreasons.models.efficientnet_lite import MBConv, conv_unit, same_padding
 
 
 def block(**settings):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from rightreasons.models.residual_block import BasicBlock, Bottleneck
+from rightreasons.models.resnet import BasicBlock, Bottleneck
 
 
 @pytest.mark.parametrize("block", [BasicBlock, Bottleneck])

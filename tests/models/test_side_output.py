@@ -3,7 +3,7 @@ from torch import nn
 
 from rightreasons.errors import InvalidSettingError
 from rightreasons.models import Abstaining, normalised
-from rightreasons.models.side_output import side_output
+from rightreasons.models.layers import side_output
 
 
 def test_found_wherever_it_is():

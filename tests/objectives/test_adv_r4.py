@@ -4,20 +4,20 @@ import torch
 import rightreasons as rr
 from rightreasons.attacks import GradientSize, climbed, drawn_points
 from rightreasons.objectives import AdvR4
-from rightreasons.target import Target
+from rightreasons.types import Target
 
 
 def test_is_the_size_where_the_climb_ends(tiny_net, tiny_batch):
     tiny_net.eval()
     probe = rr.Probe(tiny_net, tiny_batch, needs_gradient="inside")
-    inside = probe.inside
+    masked = probe.masked
     torch.manual_seed(5)
     ours = AdvR4(num_steps=4, epsilon=0.2)(probe)
     torch.manual_seed(5)
-    interval, size = inside.box(0.2), GradientSize(inside.mask, "squared_l2")
+    interval, size = masked.box(0.2), GradientSize(masked.mask, "squared_l2")
     start = drawn_points(interval, 1)[0]
-    end = climbed(inside, interval, size, start, target=Target.LOSS, num_steps=4, step_size=0.25)
-    torch.testing.assert_close(ours, size(inside.at(end).gradient(Target.LOSS)))
+    end = climbed(masked, interval, size, start, target=Target.LOSS, num_steps=4, step_size=0.25)
+    torch.testing.assert_close(ours, size(masked.at(end).gradient(Target.LOSS)))
     assert ours.requires_grad
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 import rightreasons as rr
-from rightreasons.objectives import alignment_recipes
+from rightreasons.objectives import alignment as alignment_recipes
 
 
 @pytest.mark.parametrize("name", alignment_recipes.__all__)

@@ -5,7 +5,7 @@ from torch import nn
 import rightreasons as rr
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.objectives import CrossEntropy, ReFF, ReFFL1, ReFFL2
-from rightreasons.objectives.cam_term import normalised_map
+from rightreasons.objectives.reff import normalised_map
 
 
 def net():

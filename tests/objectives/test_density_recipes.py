@@ -1,7 +1,7 @@
 import pytest
 
 import rightreasons as rr
-from rightreasons.objectives import density_recipes
+from rightreasons.objectives import density as density_recipes
 
 
 @pytest.mark.parametrize("name", density_recipes.__all__)

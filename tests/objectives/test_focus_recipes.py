@@ -3,7 +3,7 @@ import torch
 
 import rightreasons as rr
 from rightreasons.models import attention_branch, resnet18
-from rightreasons.objectives import focus_recipes
+from rightreasons.objectives import reff as focus_recipes
 
 BATCH = rr.Batch(
     x=torch.rand(4, 3, 8, 8), y=torch.tensor([0, 1, 0, 1]), mask=torch.ones(4, 1, 8, 8)

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from rightreasons.objectives.gradient_norm import gradient_norm
+from rightreasons.objectives.auto_weight import gradient_norm
 
 
 def test_is_the_norm_over_all_parameters_and_keeps_the_graph():

@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 import rightreasons as rr
-from rightreasons.objectives.gradient_pair import Nearby, gradient_pair, source_gradient
-from rightreasons.target import Target
+from rightreasons.objectives.alignment import Nearby, gradient_pair, source_gradient
+from rightreasons.types import Target
 
 
 def nearby(**settings):

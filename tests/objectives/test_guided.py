@@ -1,5 +1,5 @@
 from rightreasons.objectives import R3, CrossEntropy
-from rightreasons.objectives.guided import decayed, guided
+from rightreasons.objectives.cross_entropy import decayed, guided
 
 
 def test_penalties_come_on_top_of_the_task():

@@ -3,7 +3,7 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.objectives import R3, CrossEntropy, Term
-from rightreasons.objectives.loss import stopping_at
+from rightreasons.objectives.objective import stopping_at
 
 
 def test_backward_stops_where_it_is_told_and_nowhere_else():

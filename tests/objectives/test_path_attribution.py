@@ -2,7 +2,7 @@ import torch
 from tests.reference import terms
 
 import rightreasons as rr
-from rightreasons.objectives.path_attribution import path_attribution
+from rightreasons.objectives.ig import path_attribution
 
 
 def test_equals_its_slow_twin_and_adds_up(tiny_net, tiny_batch):

@@ -1,7 +1,7 @@
 import pytest
 
 import rightreasons as rr
-from rightreasons.objectives import robust_recipes
+from rightreasons.objectives import r4 as robust_recipes
 
 
 @pytest.mark.parametrize("name", robust_recipes.__all__)

@@ -15,14 +15,14 @@ def probe(tiny_net, tiny_batch):
 
 def test_the_box_is_cut_to_the_range_of_the_data_that_were_prepared(probe, tiny_batch):
     term = RandR4(epsilon=0.9)
-    assert float(term.box(probe.inside).upper.max()) > 1.5
+    assert float(term.box(probe.masked).upper.max()) > 1.5
     term.prepare(InMemory(tiny_batch, Card(valid_range=(-0.5, 1.25))), num_passes=1)
-    lower, upper = term.box(probe.inside)
+    lower, upper = term.box(probe.masked)
     assert float(upper.max()) == 1.25
     assert float(lower.min()) == -0.5
     own = RandR4(epsilon=0.9, valid_range=(0.0, 1.0))
     own.prepare(InMemory(tiny_batch, Card(valid_range=(-0.5, 1.25))), num_passes=1)
-    assert float(own.box(probe.inside).upper.max()) == 1
+    assert float(own.box(probe.masked).upper.max()) == 1
 
 
 @pytest.mark.parametrize("epsilon", [0.4, None])
@@ -31,8 +31,8 @@ def test_a_ramp_widens_the_box(probe, tiny_batch, epsilon):
     term.prepare(InMemory(tiny_batch), num_passes=4)
     widths = []
     for _ in range(3):
-        lower, upper = term.box(probe.inside)
-        assert bool((lower <= probe.inside.values).all())
+        lower, upper = term.box(probe.masked)
+        assert bool((lower <= probe.masked.values).all())
         widths.append(float((upper - lower).mean()))
     assert widths[0] == 0
     assert widths[1] == pytest.approx(widths[2] / 2)

@@ -1,5 +1,5 @@
 import rightreasons as rr
-from rightreasons.objectives.selective_recipes import deep_gamblers, one_sided, selective_net
+from rightreasons.objectives.selective import deep_gamblers, one_sided, selective_net
 
 
 def test_settings_reach_the_terms():

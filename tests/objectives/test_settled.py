@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rightreasons.objectives.settled import settled
+from rightreasons.objectives.memory import settled
 
 
 def test_gradients_are_those_of_the_graph():

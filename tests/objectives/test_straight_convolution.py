@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from rightreasons.objectives.straight_convolution import Scope, convolved
+from rightreasons.objectives.fast_second_order import Scope, convolved
 
 WAYS = [
     {},

@@ -7,7 +7,7 @@ from torch import nn
 import rightreasons as rr
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import AlignmentTerm, CrossEntropy, L2Alignment, WeightDecay
-from rightreasons.objectives.term_means import frugal_means, term_means
+from rightreasons.objectives.objective import frugal_means, term_means
 
 NETS = {
     "plain": lambda: nn.Sequential(nn.Linear(3, 5), nn.Softplus(), nn.Linear(5, 2)),

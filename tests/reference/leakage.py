@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from rightreasons.sample_noise import sample_noise
+from rightreasons.core.rng import sample_noise
 from tests.reference.density import log_density_of
 from tests.reference.metrics import indices, prediction, probabilities
 from tests.reference.terms import input_gradient, logit_of

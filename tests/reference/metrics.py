@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from rightreasons.sample_noise import sample_noise
+from rightreasons.core.rng import sample_noise
 
 
 def probabilities(row):

@@ -9,7 +9,7 @@ import yaml
 
 from rightreasons.report.record import read_record
 from rightreasons.report.section import sections_of
-from rightreasons.run import Config
+from rightreasons.run.run import Config
 
 GROUPS = ("healthy", "ill")
 

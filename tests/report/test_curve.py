@@ -1,4 +1,4 @@
-from rightreasons.report.curve import curves_of
+from rightreasons.report.page import curves_of
 
 
 def test_every_accuracy_and_every_part_of_the_loss_has_a_chart(make_section):

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from rightreasons.datasets import Card
-from rightreasons.report.explanation_page import (
+from rightreasons.report.explanation import (
     explained_samples,
     explanation_page,
     explanation_sheet,

@@ -1,4 +1,4 @@
-from rightreasons.report.group import groups_of
+from rightreasons.report.page import groups_of
 
 
 def test_groups_have_a_bar_for_each_method(make_section):

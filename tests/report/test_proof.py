@@ -4,7 +4,7 @@ from safetensors.torch import save_file
 
 from rightreasons.certification import Certificate, Verdict, model_digest
 from rightreasons.report import write_report
-from rightreasons.report.proof import proofs_of
+from rightreasons.report.page import proofs_of
 from rightreasons.report.record import read_record
 from rightreasons.report.section import sections_of
 

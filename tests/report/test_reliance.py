@@ -1,6 +1,6 @@
 import pytest
 
-from rightreasons.report.reliance import reliance_of
+from rightreasons.report.verdict import reliance_of
 
 
 def signs(make_section, **changes):

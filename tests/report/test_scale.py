@@ -1,6 +1,6 @@
 import pytest
 
-from rightreasons.report.scale import scale_for
+from rightreasons.report.chart import scale_for
 
 
 def test_shares_go_from_0_to_100_per_cent():

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from rightreasons.certification import Certificate, Verdict
-from rightreasons.report.tile import tiles_of
+from rightreasons.report.page import tiles_of
 
 
 def certificate(*statuses):

@@ -9,8 +9,7 @@ import rightreasons as rr
 from rightreasons.datasets import InMemory, Splits
 from rightreasons.errors import InvalidSettingError
 from rightreasons.strategies import DivDis, divdis
-from rightreasons.strategies.divdis import Disagreement, mutual_information
-from rightreasons.strategies.two_heads import TwoHeads
+from rightreasons.strategies.divdis import Disagreement, TwoHeads, mutual_information
 
 
 def test_mutual_information_equals_the_slow_twin():

@@ -3,8 +3,8 @@ import torch
 
 from rightreasons.errors import InvalidSettingError, UnknownNameError
 from rightreasons.explainers import InputGradient, XGradCAM
-from rightreasons.strategies import heat_map
-from rightreasons.strategies.heat_map import heat_maps, settled_explainer
+from rightreasons.strategies import masktune as heat_map
+from rightreasons.strategies.masktune import heat_maps, settled_explainer
 
 
 def test_maps_are_of_the_predicted_class(tiny_splits, make_net, monkeypatch):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tests.reference.strategies import deviations_mask, soft_mask, top_mask
 
-from rightreasons.strategies.heat_mask import heat_mask
+from rightreasons.strategies.masktune import heat_mask
 
 HEAT = torch.cat([torch.rand(4, 1, 5, 6), torch.rand(2, 1, 5, 6).mul(3).sub(2).clamp(min=0)]).pow(3)
 

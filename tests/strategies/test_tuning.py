@@ -1,7 +1,7 @@
 import pytest
 
+from rightreasons.strategies.masktune import last_rate, tuned
 from rightreasons.strategies.stages import Stages
-from rightreasons.strategies.tuning import last_rate, tuned
 
 
 def test_the_rate_the_last_epoch_began_with():

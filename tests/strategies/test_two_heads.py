@@ -2,7 +2,7 @@ import torch
 from torch import nn
 
 import rightreasons as rr
-from rightreasons.strategies.two_heads import TwoHeads
+from rightreasons.strategies.divdis import TwoHeads
 
 
 def test_logits_are_the_first_and_the_second_is_recorded():

@@ -15,16 +15,21 @@ from safetensors.torch import save
 from torch import Tensor, optim
 
 from rightreasons.annotators.augmentation import augmented, checked_degrees
-from rightreasons.annotators.by_hand import annotated_samples, refuse_maskless
-from rightreasons.annotators.in_turn import in_turn
-from rightreasons.annotators.mask_net import MaskNet
-from rightreasons.annotators.patch_discriminator import SMALLEST_SIDE, PatchDiscriminator
-from rightreasons.annotators.pix2pix import Pix2Pix
-from rightreasons.annotators.segmentation import Segmentation
-from rightreasons.annotators.uncertainty import mask_uncertainty
-from rightreasons.annotators.unet import UNet
-from rightreasons.checkpoint import load_weights_into, save_weights, writable_folder, write_json
-from rightreasons.datasets import Dataset, InMemory
+from rightreasons.annotators.hand_masks import annotated_samples, refuse_maskless
+from rightreasons.annotators.losses import Pix2Pix, Segmentation
+from rightreasons.annotators.networks import SMALLEST_SIDE, MaskNet, PatchDiscriminator, UNet
+from rightreasons.annotators.quality import mask_uncertainty
+from rightreasons.core.checks import (
+    check_choice,
+    check_flag,
+    check_fraction,
+    check_integer,
+    positive_float,
+)
+from rightreasons.core.files import load_weights_into, save_weights, writable_folder, write_json
+from rightreasons.core.rng import random_stream
+from rightreasons.datasets import Dataset, InMemory, Selected
+from rightreasons.datasets.augmented import Altered
 from rightreasons.errors import (
     CheckpointMismatchError,
     InvalidBatchError,
@@ -32,17 +37,67 @@ from rightreasons.errors import (
     RunNotFoundError,
 )
 from rightreasons.objectives import Term
-from rightreasons.process import seeded
-from rightreasons.setting import (
-    checked_choice,
-    checked_factor,
-    checked_flag,
-    checked_number,
-    checked_share,
-)
-from rightreasons.train import Fit, fit
+from rightreasons.training.distributed import seeded
+from rightreasons.training.fit import Fit, fit
+from rightreasons.types import Batch
 
-__all__ = ["OBJECTIVES", "PseudoAnnotator"]
+__all__ = ["OBJECTIVES", "InTurn", "PseudoAnnotator", "in_turn"]
+
+
+def in_turn(data: Dataset, *, num: int, seed: int = 0) -> Dataset:
+    """The data repeated to ``num`` samples, or, if they are more, so many in each epoch.
+
+    Args:
+        data: At least one sample.
+        num: Samples an epoch.
+        seed: Of the order in which more of them have their turn, see `InTurn`.
+
+    Example:
+        >>> from rightreasons.datasets import InMemory
+        >>> data = InMemory(Batch(x=torch.arange(3.0)[:, None], y=torch.zeros(3).long()))
+        >>> in_turn(data, num=4).take(torch.arange(4)).x.flatten()
+        tensor([0., 1., 2., 0.])
+        >>> parts = [in_turn(data, num=2).at_epoch(epoch) for epoch in (0, 1)]
+        >>> sorted({float(x) for part in parts for x in part.take(torch.arange(2)).x})
+        [0.0, 1.0, 2.0]
+    """
+    if len(data) <= num:
+        return Selected(data, torch.arange(num) % len(data))
+    return InTurn(data, num=num, seed=seed)
+
+
+class InTurn(Altered):
+    """More samples than an epoch has place for: each epoch goes on where the last one ended.
+
+    They are in a random order, so that a training that is over before all had their turn has seen
+    some of every kind, however they were sorted. Itself it is what the first epoch sees.
+
+    Args:
+        data: All samples.
+        num: Samples an epoch, fewer than there are.
+        seed: Of the order.
+    """
+
+    def __init__(self, data: Dataset, *, num: int, seed: int = 0) -> None:
+        self.data = data
+        self.num = num
+        self._order = torch.from_numpy(random_stream(seed, "in turn").permutation(len(data)))
+        super().__init__(self.at_epoch(0))
+
+    def at_epoch(self, epoch: int) -> Dataset:
+        """See `Dataset.at_epoch`."""
+        turn = (epoch * self.num + torch.arange(self.num)) % len(self.data)
+        return Selected(self.data.at_epoch(epoch), self._order[turn])
+
+    def digest(self) -> str:
+        """See `Dataset.digest`."""
+        return Selected(self.data, self._order).digest()
+
+    def altered(self, batch: Batch, places: Tensor) -> Batch:
+        """See `Altered.altered`."""
+        del places
+        return batch
+
 
 OBJECTIVES = ("segmentation", "pix2pix")
 OPTIMIZATION: dict[str, dict[str, Any]] = {
@@ -111,23 +166,23 @@ class PseudoAnnotator:
         paste: float = 0.0,
         seed: int = 0,
     ) -> None:
-        self.objective = checked_choice("objective", objective, OBJECTIVES)
+        self.objective = check_choice("objective", objective, OBJECTIVES)
         own = OPTIMIZATION[self.objective]
         self.settings: dict[str, Any] = {
             "objective": self.objective,
-            "width": checked_number("width", width, low=2),
-            "depth": checked_number("depth", depth, low=1, high=8),
-            "num_updates": checked_number("num_updates", num_updates),
-            "batch_size": checked_number(
+            "width": check_integer("width", width, low=2),
+            "depth": check_integer("depth", depth, low=1, high=8),
+            "num_updates": check_integer("num_updates", num_updates),
+            "batch_size": check_integer(
                 "batch_size", own["batch_size"] if batch_size is None else batch_size
             ),
-            "lr": checked_factor("lr", own["lr"] if lr is None else lr),
-            "l1_weight": checked_factor("l1_weight", l1_weight),
-            "flip": checked_flag("flip", flip),
-            "shift": checked_number("shift", shift, low=0),
+            "lr": positive_float("lr", own["lr"] if lr is None else lr),
+            "l1_weight": positive_float("l1_weight", l1_weight),
+            "flip": check_flag("flip", flip),
+            "shift": check_integer("shift", shift, low=0),
             "degrees": checked_degrees(degrees),
-            "paste": checked_share("paste", paste),
-            "seed": checked_number("seed", seed, low=0),
+            "paste": check_fraction("paste", paste, below_one=True),
+            "seed": check_integer("seed", seed, low=0),
         }
         self._net: MaskNet | None = None
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rightreasons.core.checks import check_fraction
+from rightreasons.core.rng import random_stream
 from rightreasons.datasets import Augmented, Dataset
-from rightreasons.datasets.altered import Altered
-from rightreasons.datasets.random_stream import random_stream
+from rightreasons.datasets.augmented import Altered
 from rightreasons.errors import InvalidSettingError
-from rightreasons.setting import checked_share
 from rightreasons.types import Batch
 
 __all__ = ["Pasted", "Turned", "augmented", "checked_degrees", "turned"]
@@ -119,7 +119,7 @@ class Pasted(Altered):
         self, base: Dataset, *, share: float, seed: int = 0, epoch: int | None = None
     ) -> None:
         super().__init__(base)
-        self.share = checked_share("share", share)
+        self.share = check_fraction("share", share, below_one=True)
         self.seed = seed
         self.epoch = epoch
         if epoch is not None:

@@ -1,20 +1,33 @@
-"""Which images to annotate next: those the annotator is unsure of, no two alike."""
+"""What to annotate next, as a table."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from rightreasons.annotators.annotator import PseudoAnnotator
-from rightreasons.annotators.by_hand import CHUNK, annotated_by_hand
+from rightreasons.annotators.hand_masks import CHUNK, annotated_by_hand
+from rightreasons.annotators.mask_files import file_names
+from rightreasons.core.checks import check_integer
+from rightreasons.core.files import writable_folder, write_atomically
+from rightreasons.core.progress import progress
 from rightreasons.datasets import Dataset
-from rightreasons.datasets.progress import progress
 from rightreasons.errors import InvalidSettingError
-from rightreasons.setting import checked_number
 
-__all__ = ["Suggestion", "left_to_annotate", "next_to_annotate", "spread_order"]
+__all__ = [
+    "Suggestion",
+    "left_to_annotate",
+    "next_to_annotate",
+    "spread_order",
+    "suggestion_rows",
+    "write_rows",
+]
 
 
 class Suggestion(NamedTuple):
@@ -86,7 +99,7 @@ def next_to_annotate(
         >>> len(next_to_annotate(few, annotator.fit(few, progress=False), num=5))
         5
     """
-    checked_number("num", num)
+    check_integer("num", num)
     places = left_to_annotate(data)
     parts, features = [], []
     with progress("looking for uncertain images", total=len(places)) as advance:
@@ -97,3 +110,23 @@ def next_to_annotate(
     uncertainty = torch.cat(parts)
     order = spread_order(uncertainty, torch.cat(features), num=num)
     return [Suggestion(int(places[one]), float(uncertainty[one])) for one in order]
+
+
+def suggestion_rows(data: Dataset, suggestions: Sequence[Suggestion]) -> list[dict[str, Any]]:
+    """A row for each image to annotate: its index, its file, if it has one, and uncertainty."""
+    files = file_names(data)
+    return [
+        {"index": place, "file": "" if files is None else files[place], "uncertainty": unsure}
+        for place, unsure in suggestions
+    ]
+
+
+def write_rows(path: str | Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows of the same keys as CSV, with a header."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    where = Path(path)
+    writable_folder(where.parent)
+    write_atomically(where, lambda file: file.write(text.getvalue().encode()))

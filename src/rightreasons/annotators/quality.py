@@ -1,21 +1,50 @@
-"""How good predicted masks are, on annotations nobody learned from."""
+"""How good predicted masks are, and how sure the annotator is of them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import final
 
 import torch
 from torch import Tensor
 
-from rightreasons.annotators.by_hand import CHUNK, annotated_by_hand, one_channel
-from rightreasons.annotators.segmentation import dice
+from rightreasons.annotators.hand_masks import CHUNK, annotated_by_hand, one_channel
+from rightreasons.annotators.losses import dice
+from rightreasons.core.checks import check_integer
 from rightreasons.datasets import Dataset
 from rightreasons.errors import InvalidSettingError
-from rightreasons.setting import checked_number
 from rightreasons.types import Batch
 
-__all__ = ["MaskQuality", "iou", "mask_quality"]
+__all__ = ["MaskQuality", "confidence", "iou", "mask_quality", "mask_uncertainty"]
+
+
+def mask_uncertainty(soft: Tensor) -> Tensor:
+    r"""The mean binary entropy of a soft mask's pixels, in bits, ``(N,)``: 0 to 1.
+
+    .. math:: -\frac{1}{HW} \sum_i \bigl( p_i \log_2 p_i + (1 - p_i) \log_2 (1 - p_i) \bigr)
+
+    Args:
+        soft: ``(N, ...)`` in [0, 1].
+
+    Example:
+        >>> mask_uncertainty(torch.tensor([[0.5, 1.0], [0.0, 1.0]]))
+        tensor([0.5000, 0.0000])
+    """
+    other = 1 - soft
+    nats = -(torch.xlogy(soft, soft) + torch.xlogy(other, other))
+    return (nats.flatten(1).mean(dim=1) / math.log(2)).clamp(0, 1)
+
+
+def confidence(soft: Tensor) -> Tensor:
+    """What `mask_uncertainty` lacks to 1, ``(N, 1, 1, 1)``, to weigh masks ``(N, 1, H, W)`` by.
+
+    Example:
+        >>> confidence(torch.full((1, 1, 2, 2), 0.5)).item()
+        0.0
+    """
+    return (1 - mask_uncertainty(soft)).reshape(-1, 1, 1, 1)
+
 
 THRESHOLD = 0.5
 
@@ -72,7 +101,7 @@ class MaskQuality:
     """
 
     def __init__(self, *, num_bins: int = 15) -> None:
-        self.num_bins = checked_number("num_bins", num_bins)
+        self.num_bins = check_integer("num_bins", num_bins)
         self._rows: dict[str, list[Tensor]] = {}
         self._gaps = torch.zeros(num_bins, dtype=torch.float64)
         self._num_pixels = 0

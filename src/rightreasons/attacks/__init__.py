@@ -1,25 +1,25 @@
 """Attacks: the worst a box holds, as far as steps along gradients find it."""
 
 from rightreasons.attacks.apgd import APGD as APGD
-from rightreasons.attacks.attacked import Attacked as Attacked
 from rightreasons.attacks.ball import Ball as Ball
 from rightreasons.attacks.ball import BallNorm as BallNorm
-from rightreasons.attacks.fgsm import FGSM as FGSM
-from rightreasons.attacks.frame_map import frame_map as frame_map
-from rightreasons.attacks.gradient_search import GradientSize as GradientSize
-from rightreasons.attacks.gradient_search import climbed as climbed
-from rightreasons.attacks.gradient_search import drawn_points as drawn_points
-from rightreasons.attacks.gradient_search import worst_drawn as worst_drawn
 from rightreasons.attacks.manipulation import AttributionManipulation as AttributionManipulation
 from rightreasons.attacks.manipulation import Manipulated as Manipulated
+from rightreasons.attacks.manipulation import frame_map as frame_map
 from rightreasons.attacks.manipulation import map_distance as map_distance
+from rightreasons.attacks.output_attack import Attacked as Attacked
 from rightreasons.attacks.output_attack import OutputAttack as OutputAttack
-from rightreasons.attacks.output_loss import climb_slope as climb_slope
-from rightreasons.attacks.output_loss import targeted_dlr as targeted_dlr
+from rightreasons.attacks.output_attack import climb_slope as climb_slope
+from rightreasons.attacks.output_attack import targeted_dlr as targeted_dlr
+from rightreasons.attacks.pgd import FGSM as FGSM
 from rightreasons.attacks.pgd import PGD as PGD
+from rightreasons.attacks.search import GradientSize as GradientSize
+from rightreasons.attacks.search import climbed as climbed
+from rightreasons.attacks.search import drawn_points as drawn_points
+from rightreasons.attacks.search import worst_drawn as worst_drawn
+from rightreasons.attacks.search import worst_value as worst_value
 from rightreasons.attacks.strongest_of import apgd_pair as apgd_pair
 from rightreasons.attacks.strongest_of import strongest_of as strongest_of
-from rightreasons.attacks.value_search import worst_value as worst_value
 
 __all__ = [
     "APGD",

@@ -10,17 +10,18 @@ from typing import Literal, final
 import torch
 from torch import Tensor, nn
 
-from rightreasons.attacks.attacked import Attacked, Record
 from rightreasons.attacks.ball import Ball, BallNorm
-from rightreasons.attacks.output_attack import OutputAttack
-from rightreasons.attacks.output_loss import (
+from rightreasons.attacks.output_attack import (
+    Attacked,
+    OutputAttack,
+    Record,
     climb_slope,
     deployed_logits,
     log_odds,
     ranked_rivals,
     targeted_dlr,
 )
-from rightreasons.setting import checked_choice, checked_number
+from rightreasons.core.checks import check_choice, check_integer
 
 __all__ = ["APGD", "checkpoints"]
 
@@ -105,9 +106,9 @@ class APGD(OutputAttack):
             seed=seed,
             max_rows=max_rows,
         )
-        self.loss = checked_choice("loss", loss, LOSSES)
-        self.num_steps = checked_number("num_steps", num_steps)
-        self.num_rivals = checked_number("num_rivals", num_rivals)
+        self.loss = check_choice("loss", loss, LOSSES)
+        self.num_steps = check_integer("num_steps", num_steps)
+        self.num_rivals = check_integer("num_rivals", num_rivals)
 
     def num_runs(self, num_classes: int) -> int:
         """See `OutputAttack.num_runs`."""

@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rightreasons.sample_noise import sample_noise
-from rightreasons.setting import checked_choice, checked_factor, checked_range
+from rightreasons.core.checks import check_choice, check_range, positive_float
+from rightreasons.core.rng import sample_noise
 
 __all__ = ["Ball", "BallNorm"]
 
@@ -38,10 +38,10 @@ class Ball:
     valid_range: tuple[float, float] | None = (0.0, 1.0)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", checked_factor("epsilon", self.epsilon))
-        object.__setattr__(self, "norm", checked_choice("norm", self.norm, NORMS))
+        object.__setattr__(self, "epsilon", positive_float("epsilon", self.epsilon))
+        object.__setattr__(self, "norm", check_choice("norm", self.norm, NORMS))
         if self.valid_range is not None:
-            object.__setattr__(self, "valid_range", checked_range(self.valid_range))
+            object.__setattr__(self, "valid_range", check_range(self.valid_range))
 
     def projected(self, point: Tensor, x: Tensor) -> Tensor:
         """The points of the balls around ``x`` that are nearest, ``(N, *S)``.

@@ -9,18 +9,44 @@ from typing import Literal, final
 import torch
 from torch import Tensor, nn
 
-from rightreasons.double_backward import innermost
+from rightreasons.core.checks import check_choice, check_fraction, check_integer, positive_float
+from rightreasons.core.norms import sample_norm
+from rightreasons.core.rng import sample_noise
+from rightreasons.core.second_order import innermost
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers import Explainer, postprocessed
 from rightreasons.models.surgery import with_softplus
-from rightreasons.norm import sample_norm
-from rightreasons.probe import Probe
-from rightreasons.sample_noise import sample_noise
-from rightreasons.setting import checked_choice, checked_factor, checked_number
-from rightreasons.target import Target
-from rightreasons.types import Batch, Interval
+from rightreasons.probe.probe import Probe
+from rightreasons.types import Batch, Interval, Target
 
-__all__ = ["AttributionManipulation", "Distance", "Manipulated", "map_distance"]
+__all__ = ["AttributionManipulation", "Distance", "Manipulated", "frame_map", "map_distance"]
+
+
+def frame_map(height: int, width: int, *, border: float = 5 / 32) -> Tensor:
+    """A map that is 1 along the edges and 0 inside, ``(1, 1, height, width)``.
+
+    A frame overlaps least with the object, which is mostly in the middle.
+
+    Args:
+        height: Of the images.
+        width: Of the images.
+        border: How thick the frame is, as a share of the shorter side, rounded to whole pixels
+            and at least one; 5 of 32 pixels in the paper.
+
+    Example:
+        >>> frame_map(3, 4)[0, 0]
+        tensor([[1., 1., 1., 1.],
+                [1., 0., 0., 1.],
+                [1., 1., 1., 1.]])
+
+    References:
+        joo2023towards
+    """
+    thickness = max(1, round(check_fraction("border", border, below_one=True) * min(height, width)))
+    frame = torch.ones(1, 1, height, width)
+    frame[..., thickness : height - thickness, thickness : width - thickness] = 0
+    return frame
+
 
 Distance = Callable[[Tensor, Tensor], Tensor]
 """How far attributions are from others, sample by sample: two tensors to ``(N,)``."""
@@ -129,17 +155,17 @@ class AttributionManipulation:
                 f"{type(explainer).__name__}. Use InputGradient."
             )
         self.explainer = explainer
-        self.epsilon = checked_factor("epsilon", epsilon)
-        self.norm = checked_choice("norm", norm, NORMS)
-        self.num_steps = checked_number("num_steps", num_steps)
-        self.step_size = checked_factor("step_size", step_size)
+        self.epsilon = positive_float("epsilon", epsilon)
+        self.norm = check_choice("norm", norm, NORMS)
+        self.num_steps = check_integer("num_steps", num_steps)
+        self.step_size = positive_float("step_size", step_size)
         self.distance = distance
         self.valid_range = valid_range
         self.softplus_beta = softplus_beta
         if softplus_beta is not None:
-            self.softplus_beta = checked_factor("softplus_beta", softplus_beta)
-        self.seed = checked_number("seed", seed, low=0)
-        self.max_rows = None if max_rows is None else checked_number("max_rows", max_rows)
+            self.softplus_beta = positive_float("softplus_beta", softplus_beta)
+        self.seed = check_integer("seed", seed, low=0)
+        self.max_rows = None if max_rows is None else check_integer("max_rows", max_rows)
 
     def __call__(
         self,

@@ -1,4 +1,4 @@
-"""PGD: many small steps up the loss, back into the ball after each."""
+"""Projected gradient descent, and its form of one step, FGSM."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from typing import Literal, final
 import torch
 from torch import Tensor, nn
 
-from rightreasons.attacks.attacked import Attacked, Record
 from rightreasons.attacks.ball import BallNorm
-from rightreasons.attacks.output_attack import OutputAttack
-from rightreasons.attacks.output_loss import climb_slope, cross_entropy, deployed_logits
-from rightreasons.setting import checked_choice, checked_factor, checked_flag, checked_number
+from rightreasons.attacks.output_attack import (
+    Attacked,
+    OutputAttack,
+    Record,
+    climb_slope,
+    cross_entropy,
+    deployed_logits,
+)
+from rightreasons.core.checks import check_choice, check_flag, check_integer, positive_float
 
-__all__ = ["PGD", "StepSchedule", "step_lengths"]
+__all__ = ["FGSM", "PGD", "StepSchedule", "step_lengths"]
 
 StepSchedule = Literal["constant", "cosine", "halving"]
 SCHEDULES: tuple[StepSchedule, ...] = ("constant", "cosine", "halving")
@@ -108,12 +113,12 @@ class PGD(OutputAttack):
             seed=seed,
             max_rows=max_rows,
         )
-        self.num_steps = checked_number("num_steps", num_steps)
-        self.step_size = None if step_size is None else checked_factor("step_size", step_size)
-        self.schedule = checked_choice("schedule", schedule, SCHEDULES)
-        self.random_start = checked_flag("random_start", random_start)
+        self.num_steps = check_integer("num_steps", num_steps)
+        self.step_size = None if step_size is None else positive_float("step_size", step_size)
+        self.schedule = check_choice("schedule", schedule, SCHEDULES)
+        self.random_start = check_flag("random_start", random_start)
         if not random_start:
-            checked_number("num_restarts", num_restarts, high=1)  # all would be the same
+            check_integer("num_restarts", num_restarts, high=1)  # all would be the same
 
     def search(
         self, model: nn.Module, x: Tensor, y: Tensor, *, index: Tensor, run: int
@@ -132,4 +137,62 @@ class PGD(OutputAttack):
                 return record.result()
             point = ball.projected(point + length * ball.direction(slope), x[rows])
         record.see(rows, point, deployed_logits(model, point, y[rows]), y[rows])
+        return record.result()
+
+
+@final
+class FGSM(OutputAttack):
+    r"""The fast gradient sign method: one step of full length up the loss.
+
+    .. math:: x' = \Pi\left(x + \epsilon \, \mathrm{sign}\, \nabla_x \ell(x)\right)
+
+    With ``norm="l2"`` the step is :math:`\epsilon \nabla_x \ell / \lVert \nabla_x \ell \rVert_2`.
+    For a linear model with two classes nothing in the ball is worse.
+
+    Differs from the paper: nothing known. (The density paper writes the label's logit in place of
+    the loss, up which a model gets more certain of the label, not less.)
+
+    Args:
+        epsilon: See `Ball`.
+        norm: See `Ball`.
+        valid_range: See `Ball`.
+        max_rows: See `OutputAttack`.
+
+    Example:
+        >>> model = nn.Linear(2, 2)
+        >>> found = FGSM(epsilon=0.1)(model, torch.rand(3, 2), torch.tensor([0, 1, 1]))
+        >>> found.x.shape, found.fooled.shape
+        (torch.Size([3, 2]), torch.Size([3]))
+
+    References:
+        goodfellow2015explaining
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        norm: BallNorm = "linf",
+        valid_range: tuple[float, float] | None = (0.0, 1.0),
+        max_rows: int | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            norm=norm,
+            num_restarts=1,
+            valid_range=valid_range,
+            seed=0,
+            max_rows=max_rows,
+        )
+
+    def search(
+        self, model: nn.Module, x: Tensor, y: Tensor, *, index: Tensor, run: int
+    ) -> Attacked:
+        """See `OutputAttack.search`."""
+        del index, run
+        _, _, slope = climb_slope(model, x, y, cross_entropy)
+        point = self.ball.projected(x + self.ball.epsilon * self.ball.direction(slope), x)
+        record = Record(x)
+        rows = torch.arange(len(x), device=x.device)
+        record.see(rows, point, deployed_logits(model, point, y), y)
         return record.result()

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from rightreasons.attacks.apgd import APGD
-from rightreasons.attacks.attacked import Attacked
 from rightreasons.attacks.ball import BallNorm
-from rightreasons.attacks.output_attack import OutputAttack, checked_samples
+from rightreasons.attacks.output_attack import Attacked, OutputAttack, checked_samples
 from rightreasons.errors import InvalidSettingError
 
 __all__ = ["apgd_pair", "strongest_of"]

@@ -1,14 +1,14 @@
 """Suites: the tables of the papers as data, run, kept and compared with what was published."""
 
-from rightreasons.benchmark.catalogue import SUITES as SUITES
-from rightreasons.benchmark.catalogue import describe as describe
 from rightreasons.benchmark.comparison import Comparison as Comparison
 from rightreasons.benchmark.comparison import compare as compare
 from rightreasons.benchmark.comparison import show_suite as show_suite
-from rightreasons.benchmark.figures import Figure as Figure
-from rightreasons.benchmark.figures import Figures as Figures
-from rightreasons.benchmark.figures import read_figures as read_figures
+from rightreasons.benchmark.measure import Figure as Figure
+from rightreasons.benchmark.measure import Figures as Figures
 from rightreasons.benchmark.measure import Measure as Measure
+from rightreasons.benchmark.measure import read_figures as read_figures
+from rightreasons.benchmark.registry import SUITES as SUITES
+from rightreasons.benchmark.registry import describe as describe
 from rightreasons.benchmark.runner import run_suite as run_suite
 from rightreasons.benchmark.store import Row as Row
 from rightreasons.benchmark.store import read_rows as read_rows

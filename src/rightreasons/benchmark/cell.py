@@ -8,15 +8,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
-from rightreasons.benchmark.suite import (
-    MACHINE_FIELDS,
-    Budget,
-    Method,
-    Overrides,
-    Suite,
-    Variant,
-)
-from rightreasons.run import Config
+from rightreasons.benchmark.suite import MACHINE_FIELDS, Budget, Method, Overrides, Suite, Variant
+from rightreasons.run.run import Config
 
 __all__ = ["Cell", "address", "config_key", "data_key", "in_words", "make_cell", "merged"]
 

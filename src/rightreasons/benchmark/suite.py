@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rightreasons.benchmark.figures import Figures
-from rightreasons.benchmark.measure import Measure
+from rightreasons.benchmark.measure import Figures, Measure
 from rightreasons.benchmark.suite_check import MACHINE_FIELDS, refuse_inconsistent
 from rightreasons.errors import UnknownNameError
 

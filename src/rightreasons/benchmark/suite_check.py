@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from rightreasons.core.checks import check_choice
 from rightreasons.errors import InvalidSettingError, UnknownNameError
 from rightreasons.metrics import METRICS
-from rightreasons.run import Config
-from rightreasons.setting import checked_choice
+from rightreasons.run.run import Config
 
 if TYPE_CHECKING:
     from rightreasons.benchmark.suite import Suite
@@ -25,7 +25,7 @@ LAYOUTS = ("blocks", "columns")
 
 def refuse_inconsistent(suite: Suite) -> None:
     """Raise if the parts of a suite do not fit together."""
-    checked_choice("layout", suite.layout, LAYOUTS)
+    check_choice("layout", suite.layout, LAYOUTS)
     _refuse_repeated_names(suite)
     _refuse_unknown_names(suite)
     _refuse_empty_variants(suite)

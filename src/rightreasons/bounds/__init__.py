@@ -5,24 +5,24 @@ A certificate: `output_bounds`, `input_gradient_bounds` and `margin_bounds`. Ins
 affine, `curve` if it works number by number, else `forward_bounds` and `backward_bounds`.
 """
 
+from rightreasons.bounds.box import METHODS as METHODS
 from rightreasons.bounds.box import Box as Box
-from rightreasons.bounds.checked_box import METHODS as METHODS
 from rightreasons.bounds.curve import Curve as Curve
 from rightreasons.bounds.curve import curve as curve
-from rightreasons.bounds.graph import network_of as network_of
-from rightreasons.bounds.input_gradient_bounds import (
+from rightreasons.bounds.functions import gradient_box as gradient_box
+from rightreasons.bounds.functions import (
     input_gradient_bounds as input_gradient_bounds,
 )
+from rightreasons.bounds.functions import lowest_margins as lowest_margins
+from rightreasons.bounds.functions import margin_bounds as margin_bounds
+from rightreasons.bounds.functions import output_bounds as output_bounds
+from rightreasons.bounds.functions import output_box as output_box
+from rightreasons.bounds.graph import network_of as network_of
 from rightreasons.bounds.layer_kind import layer_kinds as layer_kinds
-from rightreasons.bounds.linear_map import LinearMap as LinearMap
-from rightreasons.bounds.linear_map import linear_map as linear_map
-from rightreasons.bounds.margin_bounds import lowest_margins as lowest_margins
-from rightreasons.bounds.margin_bounds import margin_bounds as margin_bounds
+from rightreasons.bounds.linear import LinearMap as LinearMap
+from rightreasons.bounds.linear import linear_map as linear_map
 from rightreasons.bounds.network import Network as Network
 from rightreasons.bounds.network import Node as Node
-from rightreasons.bounds.output_bounds import output_bounds as output_bounds
-from rightreasons.bounds.propagation import gradient_box as gradient_box
-from rightreasons.bounds.propagation import output_box as output_box
 from rightreasons.bounds.rule import backward_bounds as backward_bounds
 from rightreasons.bounds.rule import forward_bounds as forward_bounds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from rightreasons.bounds.linear_map import LinearMap, Shapes, linear_map
+from rightreasons.bounds.linear import LinearMap, Shapes, linear_map
 from rightreasons.bounds.rule import refusal
 
 __all__ = ["BatchNormalisation"]

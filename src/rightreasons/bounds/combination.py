@@ -1,4 +1,4 @@
-"""Layers that combine numbers linearly without weights of their own."""
+"""Bounds of layers with several inputs: sums, averages, products and concatenations."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rightreasons.bounds.linear_map import LinearMap, Shapes
+from rightreasons.bounds.box import Box, product
+from rightreasons.bounds.linear import LinearMap, Shapes
+from rightreasons.bounds.rule import backward_bounds, forward_bounds
 
-__all__ = ["Add", "Average", "Concatenate", "Elementwise"]
+__all__ = ["Add", "Average", "Concatenate", "Elementwise", "Multiply"]
 
 
 @dataclass(frozen=True)
@@ -143,3 +145,23 @@ class Average(LinearMap):
 
     def _count(self, shape: tuple[int, ...]) -> int:
         return math.prod(shape[axis - 1] for axis in self.axes)
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """Two activations of one shape, multiplied number by number."""
+
+
+@forward_bounds.register
+def _(layer: Multiply, *boxes: Box, outward: bool) -> Box:
+    del layer
+    return product(*boxes, outward=outward)
+
+
+@backward_bounds.register
+def _(
+    layer: Multiply, gradient: Box, inputs: tuple[Box, ...], output: Box, *, outward: bool
+) -> tuple[Box, ...]:
+    del layer, output
+    first, second = inputs
+    return product(gradient, second, outward=outward), product(gradient, first, outward=outward)

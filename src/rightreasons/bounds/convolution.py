@@ -8,7 +8,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn import functional, grad
 
-from rightreasons.bounds.linear_map import LinearMap, Shapes, linear_map
+from rightreasons.bounds.linear import LinearMap, Shapes, linear_map
 from rightreasons.bounds.rule import refusal
 
 __all__ = ["Convolution", "TransposedConvolution"]

@@ -1,35 +1,151 @@
-"""CROWN: bounds by straight lines that are carried back to the input.
-
-Interval bounds forget how the numbers in a layer depend on each other. Here every activation is
-put between two straight lines, so that an output is bounded by a linear function of the input,
-whose extremes over a box are known exactly. Bounds are never looser than interval bounds, since
-both are intersected.
-
-References:
-    zhang2018efficient
-"""
+"""CROWN: linear bounds, propagated backward through the network (Zhang et al. 2018)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from rightreasons.bounds.box import Box
+from rightreasons.bounds.box import FUNCTION_ERROR, Box, precision, smallest, sum_error
+from rightreasons.bounds.curve import curve, slope_ends
+from rightreasons.bounds.linear import LinearMap, linear_map
 from rightreasons.bounds.network import Network, Node
-from rightreasons.bounds.relaxation import (
-    affine_view,
-    band,
-    chord,
-    is_relu,
-    relu_slopes,
-)
-from rightreasons.bounds.rounding import precision, sum_error
-from rightreasons.bounds.row_sum import RowSum, mapped
-from rightreasons.bounds.rule import forward_bounds, is_curved
+from rightreasons.bounds.rule import forward_bounds, is_curved, ruled_kind
 
-__all__ = ["crown_boxes", "halves", "intersected", "one_hot_chunks", "row_minima"]
+__all__ = [
+    "Band",
+    "RowSum",
+    "affine_view",
+    "band",
+    "chord",
+    "crown_boxes",
+    "halves",
+    "intersected",
+    "is_relu",
+    "mapped",
+    "one_hot_chunks",
+    "relu_slopes",
+    "row_minima",
+]
+
+
+def affine_view(layer: object) -> LinearMap | None:
+    """The affine view of a layer, if it has one and no other rule comes before it."""
+    if isinstance(layer, LinearMap):
+        return layer
+    return linear_map(layer) if ruled_kind(type(layer)) in linear_map.registry else None
+
+
+def is_relu(layer: object) -> bool:
+    """Whether a layer is bounded as ReLU is."""
+    return ruled_kind(type(layer)) is nn.ReLU
+
+
+def chord(lower: Tensor, upper: Tensor, *, outward: bool) -> tuple[Tensor, Tensor]:
+    r"""Slope and offset of the line above :math:`\max(v, 0)` through both its ends.
+
+    Where the box does not contain zero, ReLU itself is a line.
+    """
+    crosses = (lower < 0) & (upper > 0)
+    width = torch.where(crosses, upper - lower, torch.ones_like(upper))
+    slope = torch.where(crosses, upper / width, (upper > 0).to(upper.dtype))
+    offset = torch.where(crosses, -slope * lower, torch.zeros_like(slope))
+    if outward:  # the line must lie above both ends despite rounding
+        needed = torch.maximum(offset, (1 - slope) * upper)
+        needed = needed * (1 + 8 * precision(slope)) + smallest(slope)
+        offset = torch.where(crosses, needed, offset)
+    return slope, offset
+
+
+def relu_slopes(lower: Tensor, upper: Tensor) -> Tensor:
+    """The slope of the line below ReLU: whichever of 0 and 1 cuts off the smaller area."""
+    return (upper > -lower).to(lower.dtype)
+
+
+class Band(NamedTuple):
+    r"""Two parallel lines around a curve: :math:`s v + m \pm e`."""
+
+    slope: Tensor
+    middle: Tensor
+    reach: Tensor
+
+
+def band(layer: nn.Module, source: Box, output: Box, *, outward: bool) -> Band:
+    """The narrower of two bands: along the mean slope, and the level one of the output's box."""
+    shape = curve(layer)
+    flattest, steepest = slope_ends(shape, source, outward=outward)
+    slope, spread = (steepest + flattest) * 0.5, (steepest - flattest) * 0.5
+    middle = shape.function(source.center) - slope * source.center
+    reach = spread * source.full_radius()
+    if outward:
+        size = output.magnitude + shape.scale + slope.abs() * source.magnitude
+        reach = reach * (1 + 8 * precision(reach)) + 2 * FUNCTION_ERROR * precision(reach) * size
+    level = reach >= output.full_radius()
+    return Band(
+        torch.where(level, torch.zeros_like(slope), slope),
+        torch.where(level, output.center, middle),
+        torch.where(level, output.full_radius(), reach),
+    )
+
+
+class RowSum:
+    r"""A sum of minima :math:`\sum_i \min_{|v_i - c_i| \le r_i} a_i v_i`, one for each row.
+
+    Rows are ``(N, R, *S)``, or ``(1, R, *S)`` while they are the same for all samples; what they
+    are multiplied with is ``(N, *S)``.
+
+    Args:
+        outward: Whether the sum must be a lower bound despite rounding.
+    """
+
+    def __init__(self, *, outward: bool) -> None:
+        self.outward = outward
+        self.num_parts = 0
+        self._value: Tensor | None = None
+        self._size: Tensor | None = None
+
+    def add(self, rows: Tensor, center: Tensor | None, radius: Tensor | None) -> None:
+        """Add the smallest value of the rows over a box; a part that is None is zero."""
+        parts = []
+        if center is not None:
+            parts.append(_times(rows, center))
+        if self.outward and center is not None:
+            error = sum_error(center[0].numel(), center)
+            slack = error * center.abs() + smallest(center)
+            radius = slack if radius is None else radius * (1 + error) + slack
+        elif self.outward and radius is not None:
+            radius = radius * (1 + sum_error(radius[0].numel(), radius)) + smallest(radius)
+        if radius is not None:
+            parts.append(-_times(rows.abs(), radius))
+        for part in parts:
+            self.num_parts += 1
+            self._value = part if self._value is None else self._value + part
+            if self.outward:
+                self._size = part.abs() if self._size is None else self._size + part.abs()
+
+    def total(self) -> Tensor:
+        """The sums, ``(N, R)``."""
+        if self._value is None:
+            return torch.zeros(())
+        if self._size is None:
+            return self._value
+        error = 2 * (self.num_parts + 4) * precision(self._value)
+        return self._value - (error * self._size + smallest(self._value))
+
+
+def mapped(rows: Tensor, shape: tuple[int, ...] | torch.Size) -> Tensor:
+    """Rows ``(N * R, *S)`` as ``(N, R, *S)`` again."""
+    return rows.reshape(*shape, *rows.shape[1:])
+
+
+def _times(rows: Tensor, vectors: Tensor) -> Tensor:
+    flat_rows, flat = rows.flatten(2), vectors.expand(vectors.shape).flatten(1)
+    if flat_rows.shape[0] == 1:
+        return flat @ flat_rows[0].T  # (N, S) (S, R) -> (N, R)
+    return torch.bmm(flat_rows, flat.unsqueeze(2)).squeeze(2)
+
 
 _MOST_NUMBERS = 2**24  # in the rows of one chunk
 

@@ -7,16 +7,20 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rightreasons.bounds.activation import slope_ends
-from rightreasons.bounds.box import Box
-from rightreasons.bounds.crown import halves, one_hot_chunks
-from rightreasons.bounds.curve import curve
-from rightreasons.bounds.linear_map import LinearMap
+from rightreasons.bounds.box import Box, precision, sum_error
+from rightreasons.bounds.crown import (
+    RowSum,
+    affine_view,
+    chord,
+    halves,
+    is_relu,
+    mapped,
+    one_hot_chunks,
+)
+from rightreasons.bounds.curve import curve, slope_ends
+from rightreasons.bounds.linear import LinearMap
 from rightreasons.bounds.network import Network, Node
-from rightreasons.bounds.relaxation import affine_view, chord, is_relu
 from rightreasons.bounds.relu import relu_slope_ends
-from rightreasons.bounds.rounding import precision, sum_error
-from rightreasons.bounds.row_sum import RowSum, mapped
 from rightreasons.bounds.rule import backward_bounds, is_curved
 
 __all__ = ["gradient_ends"]

@@ -1,4 +1,4 @@
-"""Activation functions as curves: their values, their slopes, and where either turns."""
+"""Bounds of smooth activations, from the extreme points of a curve and of its slope."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rightreasons.bounds.box import FUNCTION_ERROR, Box, precision, product_ends, rounded_apart
 from rightreasons.errors import UnsupportedLayerError
 
-__all__ = ["Curve", "curve"]
+__all__ = ["Curve", "curve", "curve_backward", "curve_forward", "slope_ends"]
 
 Turns = tuple[tuple[float, float], ...]
 
@@ -165,3 +166,49 @@ def _gelu_tanh_slope(x: Tensor) -> Tensor:
     gate = torch.tanh(rate * (x + cubic * x**3))
     steepness = (1 - gate.square()) * rate * (1 + 3 * cubic * x.square())
     return 0.5 * (1 + gate) + 0.5 * x * steepness
+
+
+def slope_ends(shape: Curve, box: Box, *, outward: bool) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest slope of a curve over a box."""
+    lower, upper = box.ends(outward=outward)
+    first, second = shape.slope(lower), shape.slope(upper)
+    low, high = torch.minimum(first, second), torch.maximum(first, second)
+    low, high = _with_turns(low, high, shape.slope_turns, lower, upper)
+    return _rounded(low, high, shape.scale) if outward else (low, high)
+
+
+def curve_forward(shape: Curve, box: Box, *, outward: bool) -> Box:
+    """The box of a curve's values over a box."""
+    lower, upper = box.ends(outward=outward)
+    low, high = shape.function(lower), shape.function(upper)
+    if not shape.increasing:
+        low, high = torch.minimum(low, high), torch.maximum(low, high)
+        low, high = _with_turns(low, high, shape.turns, lower, upper)
+    return Box.between(
+        *(_rounded(low, high, shape.scale) if outward else (low, high)), outward=outward
+    )
+
+
+def curve_backward(shape: Curve, gradient: Box, box: Box, *, outward: bool) -> Box:
+    """The box of gradients times the slopes of a curve over a box."""
+    slopes = slope_ends(shape, box, outward=outward)
+    if gradient.is_exact and not outward:
+        slope = Box.between(*slopes)
+        return Box(gradient.center * slope.center, gradient.center.abs() * slope.radius)
+    ends = product_ends(gradient.ends(outward=outward), slopes)
+    return Box.between(*(rounded_apart(*ends) if outward else ends), outward=outward)
+
+
+def _with_turns(
+    low: Tensor, high: Tensor, turns: tuple[tuple[float, float], ...], lower: Tensor, upper: Tensor
+) -> tuple[Tensor, Tensor]:
+    for place, value in turns:
+        inside = (lower <= place) & (upper >= place)
+        low = torch.where(inside, low.clamp(max=value), low)
+        high = torch.where(inside, high.clamp(min=value), high)
+    return low, high
+
+
+def _rounded(low: Tensor, high: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    error = FUNCTION_ERROR * precision(low)
+    return low - error * (low.abs() + scale), high + error * (high.abs() + scale)

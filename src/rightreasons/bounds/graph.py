@@ -7,11 +7,11 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor, fx, nn
 
-from rightreasons.bounds.call import Constant
 from rightreasons.bounds.combination import Elementwise
 from rightreasons.bounds.network import Network, Node
+from rightreasons.bounds.operation import Constant
 from rightreasons.bounds.trace import Path, Plan, plan_of
-from rightreasons.double_backward import innermost
+from rightreasons.core.second_order import innermost
 
 __all__ = ["network_of"]
 

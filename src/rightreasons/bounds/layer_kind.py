@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from rightreasons.bounds import (
-    average_pooling,
     batch_norm,
     combination,
     convolution,
     layer_norm,
     linear,
-    max_pooling,
-    multiply,
+    pooling,
     relu,
     shape,
 )
 from rightreasons.bounds.curve import curve
-from rightreasons.bounds.linear_map import linear_map
+from rightreasons.bounds.linear import linear_map
 from rightreasons.bounds.rule import forward_bounds
 
 __all__ = ["KIND_FILES", "layer_kinds"]
 
 KIND_FILES = (
-    *(linear, convolution, batch_norm, average_pooling, shape, combination),
-    *(relu, max_pooling, layer_norm, multiply),
+    *(linear, convolution, batch_norm, pooling, shape, combination),
+    *(relu, layer_norm),
 )
-"""The files of the layer kinds; the first line holds affine ones."""
+"""The files of the layer kinds."""
 
 
 def layer_kinds() -> list[str]:

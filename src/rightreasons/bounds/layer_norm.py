@@ -8,11 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from rightreasons.bounds.box import Box
+from rightreasons.bounds.box import FUNCTION_ERROR, Box, precision, product, smallest, sum_error
 from rightreasons.bounds.combination import Elementwise
-from rightreasons.bounds.linear_map import map_backward, map_forward
-from rightreasons.bounds.product import product
-from rightreasons.bounds.rounding import FUNCTION_ERROR, precision, smallest, sum_error
+from rightreasons.bounds.linear import map_backward, map_forward
 from rightreasons.bounds.rule import backward_bounds, forward_bounds, refusal
 
 __all__: list[str] = []

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rightreasons.bounds.box import Box
-from rightreasons.bounds.rounding import precision, smallest
+from rightreasons.bounds.box import Box, precision, smallest
 from rightreasons.bounds.rule import backward_bounds, forward_bounds
 
 __all__ = ["Network", "Node"]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from rightreasons.bounds.activation import curve_backward, curve_forward
 from rightreasons.bounds.box import Box
-from rightreasons.bounds.curve import curve
-from rightreasons.bounds.linear_map import linear_map, map_backward, map_forward
+from rightreasons.bounds.curve import curve, curve_backward, curve_forward
+from rightreasons.bounds.linear import linear_map, map_backward, map_forward
 
 __all__ = ["backward_bounds", "forward_bounds", "is_curved", "refusal", "ruled_kind"]
 

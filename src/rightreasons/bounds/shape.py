@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rightreasons.bounds.linear_map import LinearMap, Shapes, linear_map
+from rightreasons.bounds.linear import LinearMap, Shapes, linear_map
 
 __all__ = ["Pad", "Permute", "Reshape", "Select"]
 

@@ -9,8 +9,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, fx, nn
 
-from rightreasons.bounds.call import Call, Constant, RefusedCall, Variable, operation_name
-from rightreasons.bounds.operation import COPIES, OPERATIONS
+from rightreasons.bounds.operation import (
+    COPIES,
+    OPERATIONS,
+    Call,
+    Constant,
+    RefusedCall,
+    Variable,
+    operation_name,
+)
 from rightreasons.bounds.rule import refusal, ruled_kind
 from rightreasons.bounds.shape import Reshape
 from rightreasons.errors import InvalidBatchError, UnsupportedLayerError

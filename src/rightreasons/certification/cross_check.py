@@ -8,8 +8,7 @@ from torch import Tensor
 from rightreasons import bounds
 from rightreasons.certification.region import Region
 from rightreasons.errors import CertificateError
-from rightreasons.target import Target
-from rightreasons.types import Interval
+from rightreasons.types import Interval, Target
 
 __all__ = [
     "refuse_contradiction",
@@ -39,7 +38,7 @@ def refuse_wrong_points(region: Region, target: Target) -> None:
 
     Where an activation has a kink at the sample, they need only hold it.
     """
-    gradient = region.exact_probe.inside.gradient(target).detach()
+    gradient = region.exact_probe.masked.gradient(target).detach()
     x = region.batch.x.double()
     slack = TOLERANCE * _scale(gradient)
     for outward in (False, True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from rightreasons.probe import Probe
+from rightreasons.probe.probe import Probe
 from rightreasons.types import Batch, Interval
 
 __all__ = ["Region", "region_of"]
@@ -40,12 +40,12 @@ class Region:
     @property
     def mask(self) -> Tensor:
         """At the columns, ``(N, M)``, in double precision."""
-        return self.exact_probe.inside.mask
+        return self.exact_probe.masked.mask
 
     def own_box(self) -> Interval:
         """The box in the model's precision, at most as large, for a search."""
         lower, upper = (end.to(self.batch.x.dtype) for end in self.box)
-        values = self.probe.inside.values.detach()
+        values = self.probe.masked.values.detach()
         return Interval(torch.minimum(lower, values), torch.maximum(upper, values))
 
     def inputs(self, values: Tensor) -> Tensor:
@@ -95,6 +95,6 @@ def region_of(
         prediction=prediction,
         probe=probe,
         exact_probe=exact_probe,
-        columns=probe.inside.columns,
-        box=exact_probe.inside.box(epsilon, valid_range),
+        columns=probe.masked.columns,
+        box=exact_probe.masked.box(epsilon, valid_range),
     )

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.utils import data as torch_data
 
+from rightreasons.core.checks import check_integer
+from rightreasons.core.rng import drawn_from
 from rightreasons.datasets.dataset import Card, Dataset, InMemory, Splits
-from rightreasons.datasets.random_stream import drawn_from
-from rightreasons.datasets.read_ahead import read_ahead
+from rightreasons.datasets.parallel import read_ahead
 from rightreasons.errors import InvalidBatchError
-from rightreasons.setting import checked_number
 from rightreasons.types import Batch
 
 __all__ = ["as_dataset"]
@@ -52,7 +52,7 @@ def as_dataset(data: object, *, workers: int = 0, seed: int = 0) -> Dataset:
         >>> as_dataset(pairs).labels
         tensor([0, 1, 1, 0])
     """
-    checked_number("workers", workers, low=0)
+    check_integer("workers", workers, low=0)
     if isinstance(data, Dataset):
         return data
     if isinstance(data, Batch):

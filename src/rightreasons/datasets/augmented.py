@@ -1,16 +1,64 @@
 """Images flipped and cropped at random in training, their masks in the same way."""
 
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+
 import torch
 from torch import Tensor
 
-from rightreasons.datasets.altered import Altered
+from rightreasons.core.checks import check_flag, check_integer
+from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Dataset
-from rightreasons.datasets.random_stream import random_stream
 from rightreasons.errors import InvalidSettingError
-from rightreasons.setting import checked_flag, checked_number
 from rightreasons.types import Batch
 
-__all__ = ["Augmented", "moved"]
+__all__ = ["Altered", "Augmented", "moved"]
+
+
+class Altered(Dataset):
+    """The same samples with the same labels and groups, changed when a batch is taken.
+
+    Args:
+        base: The data; they may stay on disk.
+    """
+
+    def __init__(self, base: Dataset) -> None:
+        self.base = base
+        self.card = base.card
+
+    @abstractmethod
+    def altered(self, batch: Batch, places: Tensor) -> Batch:
+        """What becomes of the samples at ``places``; must not depend on who comes together."""
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def take(self, rows: Tensor) -> Batch:
+        """See `Dataset.take`."""
+        return self.altered(self.base.take(rows), rows)
+
+    def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
+        """See `Dataset.batches`."""
+        positions = list(rows)
+        for batch, places in zip(self.base.batches(positions), positions, strict=True):
+            yield self.altered(batch, places)
+
+    @property
+    def labels(self) -> Tensor:
+        """See `Dataset.labels`."""
+        return self.base.labels
+
+    @property
+    def groups(self) -> Tensor | None:
+        """See `Dataset.groups`."""
+        return self.base.groups
+
+    @property
+    def has_masks(self) -> bool:
+        """See `Dataset.has_masks`."""
+        return self.base.has_masks
 
 
 def moved(image: Tensor, *, rows: Tensor, columns: Tensor) -> Tensor:
@@ -62,9 +110,9 @@ class Augmented(Altered):
                 f"samples of shape {base.card.shape}."
             )
         super().__init__(base)
-        self.flip = checked_flag("flip", flip)
-        self.crop = checked_number("crop", crop, low=0)
-        self.seed = checked_number("seed", seed, low=0)
+        self.flip = check_flag("flip", flip)
+        self.crop = check_integer("crop", crop, low=0)
+        self.seed = check_integer("seed", seed, low=0)
         self.epoch = epoch
         if epoch is not None:
             stream = random_stream(seed, "augmented", epoch)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from rightreasons.datasets.progress import progress
+from rightreasons.core.progress import progress
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, OutputError
 
 __all__ = ["download"]

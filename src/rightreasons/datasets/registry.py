@@ -4,32 +4,31 @@ import inspect
 from os import PathLike
 from typing import Any
 
-from rightreasons.datasets.background_challenge import background_challenge
-from rightreasons.datasets.biased_mnist import biased_mnist
-from rightreasons.datasets.block_mnist import block_mnist
-from rightreasons.datasets.cats_vs_dogs import cats_vs_dogs
-from rightreasons.datasets.celeba_hair import celeba_hair
-from rightreasons.datasets.cifar10 import cifar10
-from rightreasons.datasets.cifar100 import cifar100
+from rightreasons.core.registry import Registry
 from rightreasons.datasets.dataset import Splits
-from rightreasons.datasets.decoy_derm import decoy_derm
-from rightreasons.datasets.decoy_digits import decoy_digits
-from rightreasons.datasets.decoy_ham import decoy_ham
-from rightreasons.datasets.decoy_mnist import decoy_mnist
-from rightreasons.datasets.folder import folder
-from rightreasons.datasets.half_decoy_mnist import half_decoy_mnist
-from rightreasons.datasets.image_folder import image_folder
-from rightreasons.datasets.isic import isic
-from rightreasons.datasets.isic2017 import isic2017
-from rightreasons.datasets.mask_setting import MASK_SETTINGS, with_mask_settings
-from rightreasons.datasets.oxford_pets import oxford_pets
-from rightreasons.datasets.plant import plant
-from rightreasons.datasets.salient_imagenet import salient_imagenet
-from rightreasons.datasets.svhn import svhn
-from rightreasons.datasets.textured_mnist import textured_mnist
-from rightreasons.datasets.waterbirds import waterbirds
+from rightreasons.datasets.masks import MASK_SETTINGS, with_mask_settings
+from rightreasons.datasets.sets.background_challenge import background_challenge
+from rightreasons.datasets.sets.biased_mnist import biased_mnist
+from rightreasons.datasets.sets.block_mnist import block_mnist
+from rightreasons.datasets.sets.cats_vs_dogs import cats_vs_dogs
+from rightreasons.datasets.sets.celeba_hair import celeba_hair
+from rightreasons.datasets.sets.cifar import cifar10, cifar100
+from rightreasons.datasets.sets.decoy_derm import decoy_derm
+from rightreasons.datasets.sets.decoy_digits import decoy_digits
+from rightreasons.datasets.sets.decoy_ham import decoy_ham
+from rightreasons.datasets.sets.decoy_mnist import decoy_mnist
+from rightreasons.datasets.sets.folder import folder
+from rightreasons.datasets.sets.half_decoy_mnist import half_decoy_mnist
+from rightreasons.datasets.sets.image_folder import image_folder
+from rightreasons.datasets.sets.isic import isic
+from rightreasons.datasets.sets.isic2017 import isic2017
+from rightreasons.datasets.sets.oxford_pets import oxford_pets
+from rightreasons.datasets.sets.plant import plant
+from rightreasons.datasets.sets.salient_imagenet import salient_imagenet
+from rightreasons.datasets.sets.svhn import svhn
+from rightreasons.datasets.sets.textured_mnist import textured_mnist
+from rightreasons.datasets.sets.waterbirds import waterbirds
 from rightreasons.errors import DatasetNotFoundError, InvalidSettingError
-from rightreasons.registry import Registry
 
 __all__ = ["DATASETS", "describe", "load", "names"]
 

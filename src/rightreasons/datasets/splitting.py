@@ -1,16 +1,26 @@
-"""From samples to `Splits`: who goes where, and what the card says of it."""
+"""How samples are split into training, validation and test data."""
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rightreasons.datasets.dataset import Card, InMemory, Splits
+from rightreasons.core.checks import check_fraction
+from rightreasons.datasets.augmented import Augmented
+from rightreasons.datasets.dataset import Card, Dataset, InMemory, Splits
+from rightreasons.errors import InvalidSettingError
 from rightreasons.types import Batch
 
-__all__ = ["group_counts", "in_memory_splits", "stratified"]
+__all__ = [
+    "dealt_out",
+    "group_counts",
+    "in_memory_splits",
+    "stratified",
+    "with_training",
+]
 
 
 def group_counts(group: Tensor | None, num_groups: int) -> tuple[int, ...]:
@@ -58,3 +68,75 @@ def in_memory_splits(*, train: Batch, val: Batch | None, test: Batch, card: Card
         val=None if val is None else InMemory(val, card),
         test=InMemory(test, card),
     )
+
+
+def dealt_out(
+    strata: Tensor, *, test_share: float, validation_share: float, stream: np.random.Generator
+) -> list[str]:
+    """Name the split of each sample: one permutation, so no sample is in two.
+
+    Args:
+        strata: ``(N,)`` integers; every split gets the same share of each.
+        test_share: Of the samples, above 0.
+        validation_share: Of the samples, from 0.
+        stream: Where the random order comes from.
+
+    Returns:
+        ``"train"``, ``"val"`` or ``"test"`` for each sample.
+
+    Example:
+        >>> import torch
+        >>> strata, stream = torch.tensor([0] * 5 + [1] * 5), np.random.default_rng(0)
+        >>> names = dealt_out(strata, test_share=0.2, validation_share=0.0, stream=stream)
+        >>> sorted(names)[:4], names[:5].count("test")
+        (['test', 'test', 'train', 'train'], 1)
+    """
+    check_fraction("test_share", test_share, below_one=True)
+    check_fraction("validation_share", validation_share, below_one=True)
+    sizes = [round(test_share * len(strata)), round(validation_share * len(strata))]
+    if not 0 < sizes[0] <= sum(sizes) < len(strata):
+        raise InvalidSettingError(
+            f"Expected `test_share` and `validation_share` to leave samples to train and to test "
+            f"on, but got {test_share:g} and {validation_share:g} of {len(strata)} samples."
+        )
+    names = ["train"] * len(strata)
+    test, val, _ = stratified(strata, sizes=sizes, stream=stream)
+    for split, places in (("test", test), ("val", val)):
+        for place in places.tolist():
+            names[place] = split
+    return names
+
+
+def with_training(splits: Splits, change: Callable[[Dataset], Dataset], *, said: str) -> Splits:
+    """Change the training data; the other parts keep their samples and share the new card.
+
+    Data that training sees flipped and cropped are changed before that.
+
+    Args:
+        splits: Left as they are.
+        change: From the training data to others of the same classes and groups.
+        said: A sentence for the card's description.
+    """
+    train = splits.train
+    if isinstance(train, Augmented):
+        changed: Dataset = Augmented(
+            change(train.base), flip=train.flip, crop=train.crop, seed=train.seed, epoch=train.epoch
+        )
+    else:
+        changed = change(train)
+    card = changed.card
+    card = replace(card, description=f"{card.description} {said}".strip())
+    val = None if splits.val is None else _under(splits.val, card)
+    return Splits(
+        train=_under(changed, card),
+        val=val,
+        test=_under(splits.test, card),
+        more_tests={name: _under(part, card) for name, part in splits.more_tests.items()},
+    )
+
+
+def _under(part: Dataset, card: Card) -> Dataset:
+    """The same data under another card."""
+    same = copy.copy(part)
+    same.card = card
+    return same

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from rightreasons.core.checks import check_integer, check_range, positive_float
+from rightreasons.core.rng import sample_noise
 from rightreasons.errors import InvalidSettingError
 from rightreasons.explainers.subject import Subject
-from rightreasons.sample_noise import sample_noise
-from rightreasons.setting import checked_factor, checked_number, checked_range
-from rightreasons.target import Target
+from rightreasons.types import Target
 
 __all__ = ["activation_maximisation"]
 
@@ -61,17 +61,17 @@ def activation_maximisation(
     References:
         yang2024regulating, simonyan2014deep
     """
-    checked_number("num_steps", num_steps, low=0)
-    checked_factor("step_size", step_size)
-    checked_number("seed", seed, low=0)
-    target, (low, high) = Target(target), checked_range(valid_range)
-    sides = [checked_number("shape", side) for side in shape]
+    check_integer("num_steps", num_steps, low=0)
+    positive_float("step_size", step_size)
+    check_integer("seed", seed, low=0)
+    target, (low, high) = Target(target), check_range(valid_range)
+    sides = [check_integer("shape", side) for side in shape]
     if not len(classes) or not sides:
         raise InvalidSettingError(
             f"Expected `classes` and `shape` to hold something, but got {list(classes)} and "
             f"{tuple(shape)}."
         )
-    numbers = [checked_number("classes", number, low=0) for number in classes]
+    numbers = [check_integer("classes", number, low=0) for number in classes]
     first = next((one for one in model.parameters() if one.is_floating_point()), torch.empty(0))
     y = torch.tensor(numbers, device=first.device)
     places = torch.arange(len(y))

@@ -1,12 +1,126 @@
-"""Grad-CAM: feature maps weighed by their mean gradient."""
+"""Class activation maps: Grad-CAM and XGrad-CAM."""
 
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import final
 
+import torch
 from torch import Tensor
+from torch.nn import functional
 
-from rightreasons.explainers.class_activation import ClassActivation
+from rightreasons.core.second_order import refuse_dead_ends, translate_autograd_errors
+from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.explainers.explainer import Explainer
+from rightreasons.explainers.spatial_layers import last_spatial_layer
+from rightreasons.explainers.subject import Subject
+from rightreasons.probe.probe import Probe
+from rightreasons.types import Target
 
-__all__ = ["GradCAM"]
+__all__ = ["ClassActivation", "GradCAM", "XGradCAM", "activation_gradients"]
+
+
+def activation_gradients(
+    probe: Probe, layers: Sequence[str], target: Target, *, last: bool = False
+) -> list[tuple[Tensor, Tensor]]:
+    """The maps that layers gave, and the target's gradient at each of them.
+
+    Args:
+        probe: Made with ``layers`` and ``needs_gradient=True``; gradients have a graph if its
+            ``create_graph`` says so.
+        layers: Names of layers that give maps ``(N, C, H, W)``.
+        target: What is differentiated.
+        last: Whether nobody differentiates this pass again, so that its memory may go.
+
+    Returns:
+        An activation and its gradient for each layer.
+    """
+    activations = []
+    for layer in layers:
+        activation = probe.activations.get(layer)
+        if not isinstance(activation, Tensor) or activation.ndim != 4:
+            got = tuple(activation.shape) if isinstance(activation, Tensor) else "no tensor"
+            raise InvalidSettingError(
+                f"Expected the layer {layer!r} to give maps (N, C, H, W), but got {got}. Name "
+                "a convolutional layer."
+            )
+        activations.append(activation)
+    with translate_autograd_errors(), torch.enable_grad():
+        gradients = torch.autograd.grad(
+            target(probe.logits, probe.batch.y).sum(),
+            activations,
+            create_graph=probe.create_graph,
+            retain_graph=probe.create_graph or not last,
+            allow_unused=True,
+        )
+    for layer, gradient in zip(layers, gradients, strict=True):
+        if gradient is None:
+            raise InvalidSettingError(
+                f"Expected a layer the logits depend on, but they do not depend on {layer!r}."
+            )
+        if probe.create_graph:
+            refuse_dead_ends(gradient)
+    return list(zip(activations, gradients, strict=True))
+
+
+class ClassActivation(Explainer):
+    r"""A map of a layer's features :math:`A_k`, resized to the input.
+
+    .. math:: h(x) = \mathrm{resize}\Bigl(\max\bigl(\sum_k w_k A_k, 0\bigr)\Bigr)
+
+    Subclasses say what the weights :math:`w_k` are. Resizing is bilinear. One backward pass serves
+    all layers, however many there are.
+
+    Args:
+        layers: Names of layers that give maps ``(N, C, H, W)``, or one name. None looks for the
+            last one (`last_spatial_layer`), for one more pass of one sample.
+        target: See `Explainer`.
+
+    Shape:
+        x ``(N, C, H, W)``; result ``(N, L, H, W)`` for L layers: a map serves all channels.
+    """
+
+    def __init__(
+        self,
+        *,
+        layers: Sequence[str] | str | None = None,
+        target: Target | str = Target.LOGIT,
+    ) -> None:
+        super().__init__(target=target)
+        self.layers = (layers,) if isinstance(layers, str) else layers and tuple(layers)
+        if self.layers is not None and not self.layers:
+            raise InvalidSettingError("Expected `layers` to name at least one layer, but got none.")
+
+    @abstractmethod
+    def channel_weights(self, activation: Tensor, gradient: Tensor) -> Tensor:
+        """Weigh the channels: activations and their gradient ``(N, C, H, W)`` -> ``(N, C)``."""
+
+    def attribution(self, subject: Subject) -> Tensor:
+        """See `Explainer.attribution`."""
+        subject.refuse_tokens(type(self).__name__)
+        if subject.x.ndim != 4:
+            raise InvalidBatchError(
+                f"Expected images (N, C, H, W) for {type(self).__name__}, but got shape "
+                f"{tuple(subject.x.shape)}."
+            )
+        layers = self.layers or (last_spatial_layer(subject.model, subject.x),)
+        maps = []
+        for activation, gradient in self._read(subject, layers):
+            weights = self.channel_weights(activation, gradient)
+            heat = torch.einsum("nc,nchw->nhw", weights, activation).clamp(min=0)
+            maps.append(
+                functional.interpolate(heat[:, None], size=subject.x.shape[2:], mode="bilinear")
+            )
+        return torch.cat(maps, dim=1)
+
+    def _read(self, subject: Subject, layers: Sequence[str]) -> list[tuple[Tensor, Tensor]]:
+        """Activations and their gradients; where no graph is wanted the pass's own ends here."""
+        probe = subject.probe(layers=layers)
+        pairs = activation_gradients(probe, layers, self.target, last=True)
+        if subject.create_graph:
+            return pairs
+        return [(activation.detach(), gradient) for activation, gradient in pairs]
 
 
 @final
@@ -34,3 +148,34 @@ class GradCAM(ClassActivation):
         """See `ClassActivation.channel_weights`."""
         del activation
         return gradient.mean(dim=(2, 3))
+
+
+@final
+class XGradCAM(ClassActivation):
+    r"""XGrad-CAM: feature maps weighed by the gradient where they are active.
+
+    .. math:: w_k = \sum_{ij} \frac{A_{kij}}{\sum_{i'j'} A_{ki'j'}}
+        \frac{\partial t}{\partial A_{kij}}
+
+    The weights suit activations of one sign, as behind a ReLU; a map that sums to zero gets none.
+
+    Args:
+        layers: See `ClassActivation`.
+        target: See `Explainer`.
+
+    Example:
+        >>> from rightreasons.models import small_cnn
+        >>> x, y = torch.rand(2, 3, 28, 28), torch.tensor([0, 1])
+        >>> XGradCAM()(small_cnn(classes=2), x, y).shape
+        torch.Size([2, 1, 28, 28])
+
+    References:
+        fu2020axiom
+    """
+
+    def channel_weights(self, activation: Tensor, gradient: Tensor) -> Tensor:
+        """See `ClassActivation.channel_weights`."""
+        total = activation.sum(dim=(2, 3))
+        weighted = (activation * gradient).sum(dim=(2, 3))
+        is_silent = total == 0
+        return torch.where(is_silent, 0, weighted / torch.where(is_silent, 1, total))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from rightreasons.double_backward import refuse_wrappers
+from rightreasons.core.second_order import refuse_wrappers
 from rightreasons.errors import UnsupportedLayerError
 from rightreasons.explainers.explainer import Explainer
 from rightreasons.explainers.subject import Subject

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rightreasons.core.checks import check_choice, check_integer
 from rightreasons.errors import InvalidSettingError
-from rightreasons.explainers.averaged_gradient import averaged_gradient
 from rightreasons.explainers.explainer import Explainer
+from rightreasons.explainers.gradients import averaged_gradient
 from rightreasons.explainers.subject import Subject
-from rightreasons.setting import checked_choice, checked_number
-from rightreasons.target import Target
+from rightreasons.types import Target
 
 __all__ = ["Baseline", "IntegratedGradients"]
 
@@ -71,11 +71,11 @@ class IntegratedGradients(Explainer):
                 f"{baseline!r}."
             )
         self.baseline = baseline
-        self.quadrature = checked_choice("quadrature", quadrature, _QUADRATURES)
-        self.num_steps = checked_number(
+        self.quadrature = check_choice("quadrature", quadrature, _QUADRATURES)
+        self.num_steps = check_integer(
             "num_steps", num_steps, low=2 if quadrature == "trapezoid" else 1
         )
-        self.max_rows = None if max_rows is None else checked_number("max_rows", max_rows)
+        self.max_rows = None if max_rows is None else check_integer("max_rows", max_rows)
 
     def attribution(self, subject: Subject) -> Tensor:
         """See `Explainer.attribution`."""

@@ -8,12 +8,12 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
+from rightreasons.core.checks import check_integer
 from rightreasons.errors import InvalidSettingError
-from rightreasons.explainers.averaged_gradient import stacked_rows
 from rightreasons.explainers.explainer import Explainer
+from rightreasons.explainers.gradients import stacked_rows
 from rightreasons.explainers.subject import Subject
-from rightreasons.setting import checked_number
-from rightreasons.target import Target
+from rightreasons.types import Target
 
 __all__ = ["Occlusion"]
 
@@ -59,14 +59,14 @@ class Occlusion(Explainer):
         target: Target | str = Target.LOGIT,
     ) -> None:
         super().__init__(target=target)
-        self.window = checked_number("window", window)
-        self.stride = checked_number(
+        self.window = check_integer("window", window)
+        self.stride = check_integer(
             "stride", window if stride is None else stride, low=1, high=self.window
         )
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidSettingError(f"Expected `value` to be a number, but got {value!r}.")
         self.value = float(value)
-        self.max_rows = None if max_rows is None else checked_number("max_rows", max_rows)
+        self.max_rows = None if max_rows is None else check_integer("max_rows", max_rows)
 
     def attribution(self, subject: Subject) -> Tensor:
         """See `Explainer.attribution`."""

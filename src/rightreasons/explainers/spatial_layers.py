@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rightreasons.errors import InvalidSettingError
 from rightreasons.models import Normalise
-from rightreasons.probe import Probe
+from rightreasons.probe.probe import Probe
 from rightreasons.types import Batch
 
 __all__ = ["last_spatial_layer", "resolution_layers"]

@@ -8,9 +8,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from rightreasons.double_backward import innermost
+from rightreasons.core.second_order import innermost
 from rightreasons.errors import InvalidBatchError
-from rightreasons.probe import Probe
+from rightreasons.probe.probe import Probe
 from rightreasons.types import Batch
 
 __all__ = ["Subject"]

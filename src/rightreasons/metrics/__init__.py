@@ -1,26 +1,26 @@
 """Metrics: one metric = one file, two pure functions."""
 
 from rightreasons.metrics.accuracy import Accuracy as Accuracy
-from rightreasons.metrics.adv_insertion import AdvInsertion as AdvInsertion
+from rightreasons.metrics.accuracy import CalibrationError as CalibrationError
+from rightreasons.metrics.accuracy import GroupAccuracy as GroupAccuracy
 from rightreasons.metrics.adversarial_accuracy import AdversarialAccuracy as AdversarialAccuracy
-from rightreasons.metrics.calibration_error import CalibrationError as CalibrationError
-from rightreasons.metrics.cam_mass import CamMass as CamMass
-from rightreasons.metrics.catalogue import METRICS as METRICS
-from rightreasons.metrics.catalogue import suitable as suitable
-from rightreasons.metrics.certified_change import CertifiedChange as CertifiedChange
-from rightreasons.metrics.deletion import Deletion as Deletion
-from rightreasons.metrics.density_robustness import DensityRobustness as DensityRobustness
+from rightreasons.metrics.box import CertifiedChange as CertifiedChange
+from rightreasons.metrics.box import GradientFragility as GradientFragility
 from rightreasons.metrics.feature_leakage import FeatureLeakage as FeatureLeakage
-from rightreasons.metrics.gradient_fragility import GradientFragility as GradientFragility
-from rightreasons.metrics.gradient_robustness import GradientRobustness as GradientRobustness
-from rightreasons.metrics.group_accuracy import GroupAccuracy as GroupAccuracy
-from rightreasons.metrics.input_gradient_mass import InputGradientMass as InputGradientMass
+from rightreasons.metrics.insertion import AdvInsertion as AdvInsertion
+from rightreasons.metrics.insertion import Deletion as Deletion
 from rightreasons.metrics.insertion import Insertion as Insertion
+from rightreasons.metrics.mass import CamMass as CamMass
+from rightreasons.metrics.mass import InputGradientMass as InputGradientMass
 from rightreasons.metrics.metric import Metric as Metric
 from rightreasons.metrics.metric import Rows as Rows
+from rightreasons.metrics.noise import DensityRobustness as DensityRobustness
+from rightreasons.metrics.noise import GradientRobustness as GradientRobustness
 from rightreasons.metrics.out_of_distribution import auroc as auroc
 from rightreasons.metrics.out_of_distribution import ood_auroc as ood_auroc
 from rightreasons.metrics.pixel_perturbation import PixelPerturbation as PixelPerturbation
+from rightreasons.metrics.registry import METRICS as METRICS
+from rightreasons.metrics.registry import suitable as suitable
 from rightreasons.metrics.relative_core_sensitivity import (
     RelativeCoreSensitivity as RelativeCoreSensitivity,
 )

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from rightreasons.attacks import FGSM, PGD, BallNorm, OutputAttack, apgd_pair, strongest_of
 from rightreasons.attacks.ball import NORMS
+from rightreasons.core.checks import check_choice, check_floats, check_integer, positive_float
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.metrics.metric import Metric, Rows
-from rightreasons.probe import Probe
-from rightreasons.setting import checked_choice, checked_factor, checked_number, checked_numbers
+from rightreasons.probe.probe import Probe
 
 __all__ = ["AdversarialAccuracy"]
 
@@ -66,16 +66,16 @@ class AdversarialAccuracy(Metric):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.attack = checked_choice("attack", attack, ATTACKS)
+        self.attack = check_choice("attack", attack, ATTACKS)
         self.norm = norm
-        radii = checked_numbers("epsilons", epsilons)
-        self.epsilons = sorted({checked_factor("epsilons", epsilon) for epsilon in radii})
-        self.num_steps = checked_number("num_steps", num_steps)
+        radii = check_floats("epsilons", epsilons)
+        self.epsilons = sorted({positive_float("epsilons", epsilon) for epsilon in radii})
+        self.num_steps = check_integer("num_steps", num_steps)
         self.step_size = step_size
-        self.num_restarts = checked_number("num_restarts", num_restarts)
-        self.seed = checked_number("seed", seed, low=0)
+        self.num_restarts = check_integer("num_restarts", num_restarts)
+        self.seed = check_integer("seed", seed, low=0)
         several = isinstance(norm, Sequence) and not isinstance(norm, str)
-        self._norms = [checked_choice("norm", one, NORMS) for one in (norm if several else [norm])]
+        self._norms = [check_choice("norm", one, NORMS) for one in (norm if several else [norm])]
         self._steps = list(step_size) if isinstance(step_size, Sequence) else [step_size]
         if not self._norms or not self._steps:
             raise InvalidSettingError(

@@ -1,17 +1,157 @@
-"""What metrics of explanations share: explainers, and what the data say of inputs."""
+"""What metrics of explanations share: explainers by name, and passes that fit the cache."""
 
 from __future__ import annotations
 
-from torch import Tensor
+import re
+from collections.abc import Mapping, Sequence
 
+import torch
+from torch import Tensor, nn
+
+from rightreasons.core.second_order import innermost
 from rightreasons.datasets.dataset import Dataset
-from rightreasons.errors import InvalidBatchError
-from rightreasons.explainers import Explainer
-from rightreasons.metrics.attribution_choice import Explainers, named_explainers
+from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.explainers import EXPLAINERS, LRP, Explainer, InputGradient, InputTimesGradient
 from rightreasons.metrics.metric import Metric
-from rightreasons.probe import Probe
+from rightreasons.probe.probe import Probe
+from rightreasons.types import Batch, Target
 
-__all__ = ["ExplanationMetric"]
+__all__ = [
+    "COMFORTABLE_ROWS",
+    "Explainers",
+    "ExplanationMetric",
+    "attributions",
+    "comfortable_parts",
+    "comfortable_rows",
+    "laid_out",
+    "named_explainers",
+]
+
+COMFORTABLE_ROWS = 128
+"""Rows of a pass with gradients whose activations still fit the caches of a processor."""
+_CACHE_BYTES = 8 * 2**20
+_FEWEST, _MOST = 16, 1024
+
+
+def comfortable_rows(probe: Probe) -> int:
+    """Rows of a pass without gradients whose largest activation still fits the caches.
+
+    A narrow net takes more of them than a wide one. One sample is passed to know the layers'
+    sizes; elsewhere than on a processor the most is right.
+
+    Example:
+        >>> batch = Batch(x=torch.zeros(2, 3, 32, 32), y=torch.zeros(2, dtype=torch.long))
+        >>> from torch import nn
+        >>> net = nn.Sequential(nn.Conv2d(3, 8, 1), nn.Flatten(), nn.Linear(8 * 32 * 32, 2))
+        >>> comfortable_rows(Probe(net, batch))
+        256
+    """
+    if probe.features.device.type != "cpu":
+        return _MOST
+    core = innermost(probe.model)
+    layers = [name for name, layer in core.named_modules() if name and not any(layer.children())]
+    first = Batch.trusted(x=probe.features.detach()[:1], y=probe.batch.y[:1])
+    with torch.no_grad():
+        passed = Probe.at_test_time(core, first, layers=layers)
+    outputs = [passed.logits, *passed.activations.values()]
+    largest = max(one.nbytes for one in outputs if isinstance(one, Tensor))
+    fitting = max(_CACHE_BYTES // largest, 1)
+    return min(max(1 << fitting.bit_length() - 1, _FEWEST), _MOST)
+
+
+def laid_out(x: Tensor) -> Tensor:
+    """The same values, in memory as convolutions on a processor like them: channels last.
+
+    Convolutions follow the layout of their input, so that a stack of images takes about a quarter
+    less time, whatever the layout of the weights.
+    """
+    if x.ndim != 4 or x.device.type != "cpu":
+        return x
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def comfortable_parts(x: Tensor) -> list[Tensor]:
+    """Samples in parts that fit the caches, laid out; all at once where there is no processor's.
+
+    Example:
+        >>> [len(part) for part in comfortable_parts(torch.zeros(200, 3))]
+        [128, 72]
+    """
+    rows = COMFORTABLE_ROWS if x.device.type == "cpu" else max(1, len(x))
+    return [laid_out(part) for part in torch.split(x, rows)]
+
+
+Explainers = str | Explainer | Sequence[str | Explainer] | Mapping[str, Explainer]
+"""One explainer or several: registered names, objects, or objects under names of one's own."""
+
+
+def named_explainers(
+    explainers: Explainers, valid_range: tuple[float, float] = (0.0, 1.0)
+) -> dict[str, Explainer]:
+    """Explainers under the names that their values will have.
+
+    Args:
+        explainers: A hyphen in a registered name is an underscore. An object goes by its class'
+            name in small letters.
+        valid_range: Of the data; LRP by name takes it as the box of the first layer.
+
+    Example:
+        >>> sorted(named_explainers(["lrp", InputGradient(target="loss")]))
+        ['input_gradient', 'lrp']
+    """
+    if isinstance(explainers, Mapping):
+        return dict(explainers)
+    several = [explainers] if isinstance(explainers, str | Explainer) else list(explainers)
+    pairs = [(_name(explainer), _made(explainer, valid_range)) for explainer in several]
+    names = [name for name, _ in pairs]
+    if not pairs or len(set(names)) < len(names):
+        raise InvalidSettingError(
+            f"Expected `explainers` to be different ones, at least one, but got "
+            f"{', '.join(names) or 'none'}. Two of a kind need names: a dictionary."
+        )
+    return dict(pairs)
+
+
+def attributions(
+    explainers: Mapping[str, Explainer], model: nn.Module, x: Tensor, y: Tensor
+) -> dict[str, Tensor]:
+    """The attribution of each explainer, by name; one gradient serves all that rest on it."""
+    gradients: dict[Target, Tensor] = {}
+    result = {}
+    for name, explainer in explainers.items():
+        if isinstance(explainer, InputGradient | InputTimesGradient):
+            target = explainer.target
+            if target not in gradients:
+                gradients[target] = _gradient(target, model, x, y)
+            is_plain = isinstance(explainer, InputGradient)
+            result[name] = gradients[target] if is_plain else x * gradients[target]
+        else:
+            result[name] = explainer(model, x, y)
+    return result
+
+
+def _gradient(target: Target, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """The input gradient, as many samples at a time as the caches of a processor hold."""
+    explainer = InputGradient(target=target)
+    parts = comfortable_parts(x)
+    labels = torch.split(y, [len(part) for part in parts])
+    return torch.cat([explainer(model, *part) for part in zip(parts, labels, strict=True)])
+
+
+def _made(explainer: str | Explainer, valid_range: tuple[float, float]) -> Explainer:
+    if isinstance(explainer, Explainer):
+        return explainer
+    if EXPLAINERS[explainer] is LRP:
+        return LRP(valid_range=valid_range)
+    return EXPLAINERS.create(explainer)
+
+
+def _name(explainer: str | Explainer) -> str:
+    if isinstance(explainer, str):
+        return explainer.replace("-", "_")
+    registered = [name for name in EXPLAINERS if EXPLAINERS[name] is type(explainer)]
+    own = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(explainer).__name__).lower()
+    return registered[0] if registered else own
 
 
 class ExplanationMetric(Metric):

@@ -9,10 +9,9 @@ import torch
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError
 from rightreasons.explainers import IntegratedGradients
-from rightreasons.metrics.interval import bootstrap_means, percentile_interval
-from rightreasons.metrics.metric import Metric, Rows
-from rightreasons.probe import Probe
-from rightreasons.target import Target
+from rightreasons.metrics.metric import Metric, Rows, bootstrap_means, percentile_interval
+from rightreasons.probe.probe import Probe
+from rightreasons.types import Target
 
 __all__ = ["FeatureLeakage"]
 

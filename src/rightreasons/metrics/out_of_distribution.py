@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from rightreasons.core.checks import check_integer
 from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError, UnknownNameError
-from rightreasons.probe import Probe, placed
-from rightreasons.setting import checked_number
-from rightreasons.target import Target
-from rightreasons.types import Batch
+from rightreasons.probe.probe import Probe, move_to_model
+from rightreasons.types import Batch, Target
 
 __all__ = ["SCORES", "auroc", "ood_auroc"]
 
@@ -91,7 +90,7 @@ def ood_auroc(
     References:
         yang2024regulating
     """
-    checked_number("batch_size", batch_size)
+    check_integer("batch_size", batch_size)
     if isinstance(scores, str) or not scores:
         raise InvalidSettingError(
             f"Expected `scores` to be a list of names, at least one, but got {scores!r}."
@@ -113,7 +112,7 @@ def _scored(
         unlabelled = Batch.trusted(x=batch.x, y=torch.zeros_like(batch.y))
         probe = Probe.at_test_time(
             model,
-            placed(unlabelled, model),
+            move_to_model(unlabelled, model),
             needs_gradient="density_gradient" in scores,
             create_graph=False,
         )

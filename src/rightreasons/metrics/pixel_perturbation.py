@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from rightreasons.explainers import postprocessed
-from rightreasons.metrics.attribution_choice import Explainers, attributions
+from rightreasons.metrics.explanation_metric import Explainers, attributions
+from rightreasons.metrics.insertion import Reconstruction, importance_ranks, rebuilt
 from rightreasons.metrics.metric import Rows
-from rightreasons.metrics.reconstruction import Reconstruction, importance_ranks, rebuilt
-from rightreasons.probe import Probe
+from rightreasons.probe.probe import Probe
 
 __all__ = ["PixelPerturbation"]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from rightreasons.core.checks import check_integer, positive_float
+from rightreasons.core.rng import sample_noise
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError
 from rightreasons.metrics.metric import Metric, Rows
-from rightreasons.probe import Probe
-from rightreasons.sample_noise import sample_noise
-from rightreasons.setting import checked_factor, checked_number
+from rightreasons.probe.probe import Probe
 
 __all__ = ["RelativeCoreSensitivity"]
 
@@ -42,9 +42,9 @@ class RelativeCoreSensitivity(Metric):
 
     def __init__(self, *, noise: float = 0.25, num_draws: int = 5, seed: int = 0) -> None:
         super().__init__()
-        self.noise = checked_factor("noise", noise)
-        self.num_draws = checked_number("num_draws", num_draws)
-        self.seed = checked_number("seed", seed, low=0)
+        self.noise = positive_float("noise", noise)
+        self.num_draws = check_integer("num_draws", num_draws)
+        self.seed = check_integer("seed", seed, low=0)
         self._valid_range: tuple[float, float] | None = None
 
     def prepare(self, data: Dataset) -> None:

@@ -1,28 +1,89 @@
-"""How often a model is wrong when it need not answer where it is least sure."""
+"""Selective classification: risk and coverage, thresholds, and two models that must agree."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import final
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, final
 
 import torch
 from torch import Tensor
 
+from rightreasons.core.checks import check_choice, check_floats
+from rightreasons.core.files import write_json
+from rightreasons.core.second_order import innermost
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
-from rightreasons.metrics.confidence import SCORES, Score, confidence
 from rightreasons.metrics.metric import Metric, Rows
-from rightreasons.probe import Probe
-from rightreasons.setting import checked_choice, checked_numbers
+from rightreasons.models.layers import ABSTENTION, SELECTION, side_output
+from rightreasons.probe.probe import Probe
 
 __all__ = [
     "COVERAGES",
+    "SCORES",
     "RiskCoverage",
+    "Score",
+    "Threshold",
     "checked_coverage",
+    "confidence",
     "risk_area",
     "selective_accuracy",
     "threshold_for_coverage",
 ]
+
+Score = Literal["softmax", "logit", "abstain", "selection"]
+SCORES: tuple[Score, ...] = ("softmax", "logit", "abstain", "selection")
+"""Names of the scores; more of one means: surer."""
+
+
+def confidence(probe: Probe, score: Score) -> Tensor:
+    r"""How sure the model is of each answer, ``(N,)``; only the order matters.
+
+    ============= =====================================================================
+    ``softmax``   softmax response: :math:`p = \max_i p_i(x)`, as :math:`\log p / (1 - p)`
+    ``logit``     the largest logit; of an `AbstainingPair` the logarithm of the largest
+                  product of both models' probabilities
+    ``abstain``   the probability *not* to abstain, of an `Abstaining` model, as log-odds
+    ``selection`` what the selection head of a SelectiveNet gives, as log-odds
+    ============= =====================================================================
+
+    Log-odds order samples as probabilities do, and still tell apart those that would all round
+    to 1. Scores are rounded to single precision, so that equal ones stay equal however samples
+    were batched. The last two take one more pass, as at test time.
+
+    Args:
+        probe: Any pass of the model over the samples.
+        score: One of `SCORES`.
+
+    Example:
+        >>> from torch import nn
+        >>> from rightreasons.types import Batch
+        >>> batch = Batch(x=torch.tensor([[2.0, 0.0], [0.0, 1.0]]), y=torch.tensor([0, 1]))
+        >>> confidence(Probe(nn.Identity(), batch), "softmax")
+        tensor([2., 1.])
+    """
+    if score == "softmax":
+        surest = probe.logits.detach().double().sort(dim=1, descending=True).values
+        value = surest[:, 0] - surest[:, 1:].logsumexp(dim=1)
+    elif score == "logit":
+        value = probe.logits.detach().double().amax(dim=1)
+    elif score == "abstain":
+        logits = _recorded(probe, ABSTENTION)
+        value = logits[:, :-1].logsumexp(dim=1) - logits[:, -1]
+    else:
+        value = _recorded(probe, SELECTION)[:, 0]
+    return value.float()
+
+
+def _recorded(probe: Probe, layer: str) -> Tensor:
+    core = innermost(probe.model)
+    name = side_output(core, layer)
+    with torch.no_grad():
+        passed = Probe.at_test_time(core, probe.batch, layers=[name])
+    return passed.activations[name].double()
+
 
 COVERAGES = (1.0, 0.95, 0.9, 0.85, 0.8)
 
@@ -69,8 +130,8 @@ class RiskCoverage(Metric):
         thresholds: Sequence[float | None] | None = None,
     ) -> None:
         super().__init__()
-        self.score = checked_choice("score", score, SCORES)
-        numbers = checked_numbers("coverages", coverages, least=0)
+        self.score = check_choice("score", score, SCORES)
+        numbers = check_floats("coverages", coverages, least=0)
         self.coverages = tuple(checked_coverage(one) for one in numbers)
         if thresholds is not None and len(thresholds) != len(self.coverages):
             raise InvalidSettingError(
@@ -217,3 +278,60 @@ def _errors(kept: Tensor, correct: Tensor, group: Tensor | None = None) -> dict[
         inside = [kept * (group == one) for one in known]
         result["worst_group"] = max(float((w * wrong).sum() / w.sum()) for w in inside)
     return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threshold:
+    """A threshold on a model's confidence, for a target coverage.
+
+    Args:
+        coverage: The share of validation samples that was to be answered.
+        value: Samples are answered from this confidence on; minus infinity answers all.
+        score: What confidence is, see `confidence`.
+
+    Example:
+        >>> import torch
+        >>> chosen = Threshold.chosen(torch.tensor([4.0, 3.0, 2.0, 1.0]), coverage=0.75)
+        >>> chosen.value, chosen.answers(torch.tensor([1.5, 2.5]))
+        (2.0, tensor([False,  True]))
+    """
+
+    coverage: float
+    value: float
+    score: Score = "softmax"
+
+    def __post_init__(self) -> None:
+        checked_coverage(self.coverage)
+        check_choice("score", self.score, SCORES)
+        number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
+        if not number or math.isnan(self.value) or self.value == math.inf:
+            raise InvalidSettingError(
+                f"Expected `value` to be a number, or minus infinity, but got {self.value!r}."
+            )
+
+    @classmethod
+    def chosen(cls, scores: Tensor, *, coverage: float, score: Score = "softmax") -> Threshold:
+        """Choose it on the confidences ``(N,)`` of validation samples."""
+        value = threshold_for_coverage(scores, coverage)
+        return cls(coverage=coverage, value=value, score=score)
+
+    def answers(self, scores: Tensor) -> Tensor:
+        """Whether each sample is answered, ``(N,)``."""
+        return scores >= self.value
+
+    def to_json(self, path: str | Path) -> None:
+        """Write it; minus infinity is null."""
+        write_json(Path(path), asdict(self))
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> Threshold:
+        """Read what `to_json` wrote."""
+        try:
+            kept: dict[str, Any] = json.loads(Path(path).read_text())
+            value = -math.inf if kept["value"] is None else kept["value"]
+            return cls(coverage=kept["coverage"], value=value, score=kept["score"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InvalidSettingError(
+                f"Expected a threshold as Threshold.to_json wrote it at {path}, but cannot read "
+                f"it: {error!r}."
+            ) from error

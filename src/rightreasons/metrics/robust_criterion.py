@@ -8,18 +8,17 @@ import torch
 from torch import Tensor
 
 from rightreasons.attacks import AttributionManipulation
+from rightreasons.core.checks import check_integer, positive_float
+from rightreasons.core.norms import sample_norm
+from rightreasons.core.rng import sample_noise
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError
 from rightreasons.explainers import InputGradient
-from rightreasons.metrics.cache_friendly import COMFORTABLE_ROWS
-from rightreasons.metrics.map_similarity import cosine_similarity
+from rightreasons.metrics.explanation_metric import COMFORTABLE_ROWS
 from rightreasons.metrics.metric import Metric, Rows
-from rightreasons.norm import sample_norm
-from rightreasons.probe import Probe
-from rightreasons.sample_noise import sample_noise
-from rightreasons.setting import checked_factor, checked_number
-from rightreasons.target import Target
-from rightreasons.types import Batch
+from rightreasons.metrics.rps import cosine_similarity
+from rightreasons.probe.probe import Probe
+from rightreasons.types import Batch, Target
 
 __all__ = ["RobustCriterion", "cosine_criterion"]
 
@@ -86,12 +85,12 @@ class RobustCriterion(Metric):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.epsilon = checked_factor("epsilon", epsilon)
+        self.epsilon = positive_float("epsilon", epsilon)
         self.target = Target(target)
-        self.num_draws = checked_number("num_draws", num_draws)
-        self.num_projections = checked_number("num_projections", num_projections)
+        self.num_draws = check_integer("num_draws", num_draws)
+        self.num_projections = check_integer("num_projections", num_projections)
         self.num_steps, self.softplus_beta = num_steps, softplus_beta
-        self.seed = checked_number("seed", seed, low=0)
+        self.seed = check_integer("seed", seed, low=0)
         self._valid_range: tuple[float, float] | None = None
         self._attack(COMFORTABLE_ROWS)  # checks the rest
 

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
-from rightreasons.metrics.interval import bootstrap_means, percentile_interval
-from rightreasons.metrics.metric import Metric, Rows
-from rightreasons.probe import Probe
+from rightreasons.metrics.metric import Metric, Rows, bootstrap_means, percentile_interval
+from rightreasons.probe.probe import Probe
 
 __all__ = ["SwapAccuracy", "transplanted"]
 

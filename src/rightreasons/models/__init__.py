@@ -1,26 +1,26 @@
 """Models: the papers' small nets, residual nets and VGG, each by its function or by name."""
 
-from rightreasons.models.abstaining import Abstaining as Abstaining
-from rightreasons.models.abstaining import abstaining as abstaining
 from rightreasons.models.attention_branch import AttentionBranch as AttentionBranch
 from rightreasons.models.attention_branch import attention_branch as attention_branch
-from rightreasons.models.derma_net import derma_net as derma_net
 from rightreasons.models.efficientnet_lite import efficientnet_lite0 as efficientnet_lite0
-from rightreasons.models.isic_net import isic_net as isic_net
 from rightreasons.models.lenet import lenet as lenet
 from rightreasons.models.mlp import mlp as mlp
 from rightreasons.models.mlp import mlp2 as mlp2
 from rightreasons.models.normalised import Normalise as Normalise
 from rightreasons.models.normalised import normalised as normalised
-from rightreasons.models.plant_net import plant_net as plant_net
+from rightreasons.models.r4_nets import derma_net as derma_net
+from rightreasons.models.r4_nets import isic_net as isic_net
+from rightreasons.models.r4_nets import plant_net as plant_net
 from rightreasons.models.registry import create as create
 from rightreasons.models.registry import describe as describe
 from rightreasons.models.registry import names as names
 from rightreasons.models.resnet import resnet18 as resnet18
 from rightreasons.models.resnet import resnet34 as resnet34
 from rightreasons.models.resnet import resnet50 as resnet50
-from rightreasons.models.selective_net import SelectiveHeads as SelectiveHeads
-from rightreasons.models.selective_net import selective_net as selective_net
+from rightreasons.models.selective import Abstaining as Abstaining
+from rightreasons.models.selective import SelectiveHeads as SelectiveHeads
+from rightreasons.models.selective import abstaining as abstaining
+from rightreasons.models.selective import selective_net as selective_net
 from rightreasons.models.small_cnn import small_cnn as small_cnn
 from rightreasons.models.surgery import with_softplus as with_softplus
 from rightreasons.models.vgg import vgg11 as vgg11

@@ -6,11 +6,10 @@ from collections import OrderedDict
 
 from torch import Tensor, nn
 
-from rightreasons.models.activation import Activation
-from rightreasons.models.image_size import Size
+from rightreasons.core.checks import check_choice, check_integer
+from rightreasons.models.layers import Activation, Size
 from rightreasons.models.resnet import resnet18, resnet34, resnet50
 from rightreasons.models.small_cnn import small_cnn
-from rightreasons.setting import checked_choice, checked_number
 
 __all__ = ["AttentionBranch", "attention_branch"]
 
@@ -56,8 +55,8 @@ class AttentionBranch(nn.Module):
         self, *, features: nn.Module, perception: nn.Module, channels: int, classes: int
     ) -> None:
         super().__init__()
-        channels = checked_number("channels", channels)
-        classes = checked_number("classes", classes, low=2)
+        channels = check_integer("channels", channels)
+        classes = check_integer("classes", classes, low=2)
         self.features = features
         self.branch = nn.Sequential(
             nn.Conv2d(channels, channels, 3, padding=1, bias=False),
@@ -121,7 +120,7 @@ def attention_branch(
     References:
         fukui2019attention
     """
-    checked_choice("backbone", backbone, (*_BACKBONES, "small_cnn"))
+    check_choice("backbone", backbone, (*_BACKBONES, "small_cnn"))
     if backbone == "small_cnn":
         return _small(classes=classes, channels=channels, size=size, activation=activation)
     net = _BACKBONES[backbone](

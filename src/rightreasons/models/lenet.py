@@ -6,9 +6,8 @@ from collections import OrderedDict
 
 from torch import nn
 
-from rightreasons.models.activation import Activation, activation_factory
-from rightreasons.models.image_size import Size, remaining_size
-from rightreasons.setting import checked_factor, checked_number
+from rightreasons.core.checks import check_integer, positive_float
+from rightreasons.models.layers import Activation, Size, activation_factory, remaining_size
 
 __all__ = ["lenet"]
 
@@ -50,8 +49,8 @@ def lenet(
     """
     make_activation = activation_factory(activation)
     layers: OrderedDict[str, nn.Module] = OrderedDict()
-    factor = checked_factor("width", width)
-    before = checked_number("channels", channels)
+    factor = positive_float("width", width)
+    before = check_integer("channels", channels)
     *after, hidden = (max(1, round(factor * full)) for full in (*_WIDTHS, _HIDDEN))
     for number, following in enumerate(after, start=1):
         layers[f"conv{number}"] = nn.Conv2d(before, following, 3, padding=1)
@@ -63,5 +62,5 @@ def lenet(
     layers["flatten"] = nn.Flatten()
     layers["fc1"] = nn.Linear(before * height_left * width_left, hidden)
     layers["act5"] = make_activation()
-    layers["fc2"] = nn.Linear(hidden, checked_number("classes", classes, low=2))
+    layers["fc2"] = nn.Linear(hidden, check_integer("classes", classes, low=2))
     return nn.Sequential(layers)

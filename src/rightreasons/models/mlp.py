@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from torch import nn
 
+from rightreasons.core.checks import check_integer
 from rightreasons.errors import InvalidSettingError
-from rightreasons.models.activation import Activation, activation_factory
-from rightreasons.setting import checked_number
+from rightreasons.models.layers import Activation, activation_factory
 
 __all__ = ["mlp", "mlp2"]
 
@@ -46,11 +46,11 @@ def mlp(
         )
     make_activation = activation_factory(activation)
     layers: list[nn.Module] = [nn.Flatten()]
-    width = checked_number("inputs", inputs)
+    width = check_integer("inputs", inputs)
     for next_width in hidden:
-        layers += [nn.Linear(width, checked_number("hidden", next_width)), make_activation()]
+        layers += [nn.Linear(width, check_integer("hidden", next_width)), make_activation()]
         width = next_width
-    return nn.Sequential(*layers, nn.Linear(width, checked_number("classes", classes, low=2)))
+    return nn.Sequential(*layers, nn.Linear(width, check_integer("classes", classes, low=2)))
 
 
 def mlp2(

@@ -6,23 +6,20 @@ from typing import Any
 
 from torch import nn
 
+from rightreasons.core.checks import check_integer
+from rightreasons.core.registry import Registry
 from rightreasons.errors import InvalidSettingError
-from rightreasons.models.abstaining import abstaining
 from rightreasons.models.attention_branch import attention_branch
-from rightreasons.models.derma_net import derma_net
 from rightreasons.models.efficientnet_lite import efficientnet_lite0
-from rightreasons.models.image_size import Size, check_size
-from rightreasons.models.isic_net import isic_net
+from rightreasons.models.layers import Size, check_size
 from rightreasons.models.lenet import lenet
 from rightreasons.models.mlp import mlp, mlp2
 from rightreasons.models.normalised import normalised
-from rightreasons.models.plant_net import plant_net
+from rightreasons.models.r4_nets import derma_net, isic_net, plant_net
 from rightreasons.models.resnet import resnet18, resnet34, resnet50
-from rightreasons.models.selective_net import selective_net
+from rightreasons.models.selective import abstaining, selective_net
 from rightreasons.models.small_cnn import small_cnn
 from rightreasons.models.vgg import vgg11
-from rightreasons.registry import Registry
-from rightreasons.setting import checked_number
 
 __all__ = ["MODELS", "create", "describe", "names"]
 
@@ -107,6 +104,6 @@ def _model(name: str, *, classes: int, channels: int, size: Size, **settings: An
     make = MODELS[name]
     if "inputs" in known:
         height, width = check_size(size)
-        inputs = checked_number("channels", channels) * height * width
+        inputs = check_integer("channels", channels) * height * width
         return make(inputs=inputs, classes=classes, **settings)
     return make(classes=classes, channels=channels, size=size, **settings)

@@ -6,12 +6,96 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
-from rightreasons.models.activation import Activation, activation_factory
-from rightreasons.models.image_size import Size, check_size
-from rightreasons.models.residual_block import BasicBlock, Bottleneck
-from rightreasons.setting import checked_choice, checked_factor, checked_number
+from rightreasons.core.checks import check_choice, check_integer, positive_float
+from rightreasons.models.layers import Activation, Size, activation_factory, check_size
 
-__all__ = ["ResNet", "resnet18", "resnet34", "resnet50"]
+__all__ = ["BasicBlock", "Bottleneck", "ResNet", "resnet18", "resnet34", "resnet50"]
+
+
+class BasicBlock(nn.Module):
+    r"""Two 3 x 3 convolutions beside a shortcut: :math:`a(r(x) + s(x))`.
+
+    Args:
+        inputs: Channels of the input.
+        width: Channels of both convolutions.
+        stride: Of the first convolution.
+        make_activation: Gives a new activation at each call.
+
+    Shape:
+        x ``(N, inputs, H, W)``; result ``(N, width, H / stride, W / stride)``, rounded up.
+    """
+
+    expansion = 1
+
+    def __init__(
+        self, *, inputs: int, width: int, stride: int, make_activation: Callable[[], nn.Module]
+    ) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 3, stride=stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.act1 = make_activation()
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.downsample = _projection(inputs, width, stride)
+        self.act2 = make_activation()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Activations in, activations out."""
+        residual = self.act1(self.bn1(self.conv1(x)))
+        residual = self.bn2(self.conv2(residual))
+        shortcut = x if self.downsample is None else self.downsample(x)
+        activations: Tensor = self.act2(residual + shortcut)
+        return activations
+
+
+class Bottleneck(nn.Module):
+    r"""1 x 1, 3 x 3 and 1 x 1 convolutions beside a shortcut: :math:`a(r(x) + s(x))`.
+
+    Args:
+        inputs: Channels of the input.
+        width: Channels of the first two convolutions; the last has four times as many.
+        stride: Of the 3 x 3 convolution.
+        make_activation: Gives a new activation at each call.
+
+    Shape:
+        x ``(N, inputs, H, W)``; result ``(N, 4 * width, H / stride, W / stride)``, rounded up.
+    """
+
+    expansion = 4
+
+    def __init__(
+        self, *, inputs: int, width: int, stride: int, make_activation: Callable[[], nn.Module]
+    ) -> None:
+        super().__init__()
+        outputs = width * self.expansion
+        self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.act1 = make_activation()
+        self.conv2 = nn.Conv2d(width, width, 3, stride=stride, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.act2 = make_activation()
+        self.conv3 = nn.Conv2d(width, outputs, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(outputs)
+        self.downsample = _projection(inputs, outputs, stride)
+        self.act3 = make_activation()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Activations in, activations out."""
+        residual = self.act1(self.bn1(self.conv1(x)))
+        residual = self.act2(self.bn2(self.conv2(residual)))
+        residual = self.bn3(self.conv3(residual))
+        shortcut = x if self.downsample is None else self.downsample(x)
+        activations: Tensor = self.act3(residual + shortcut)
+        return activations
+
+
+def _projection(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
+    if stride == 1 and inputs == outputs:
+        return None
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs)
+    )
+
 
 _STEMS = ("auto", "cifar", "imagenet")
 _LARGEST_FOR_CIFAR_STEM = 64
@@ -56,9 +140,9 @@ class ResNet(nn.Module):
     ) -> None:
         super().__init__()
         make_activation = activation_factory(activation)
-        factor = checked_factor("width", width)
+        factor = positive_float("width", width)
         widths = [max(1, round(factor * stage_width)) for stage_width in _STAGE_WIDTHS]
-        checked_number("channels", channels)
+        check_integer("channels", channels)
         if _chosen_stem(stem, size) == "imagenet":
             self.conv1 = nn.Conv2d(channels, widths[0], 7, stride=2, padding=3, bias=False)
             self.maxpool: nn.Module = nn.MaxPool2d(3, stride=2, padding=1)
@@ -76,7 +160,7 @@ class ResNet(nn.Module):
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.flatten = nn.Flatten()
-        self.fc = nn.Linear(inputs, checked_number("classes", classes, low=2))
+        self.fc = nn.Linear(inputs, check_integer("classes", classes, low=2))
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -201,7 +285,7 @@ def _stage(
 
 
 def _chosen_stem(stem: str, size: Size) -> str:
-    chosen = checked_choice("stem", stem, _STEMS)
+    chosen = check_choice("stem", stem, _STEMS)
     if chosen == "auto":
         is_small = max(check_size(size)) <= _LARGEST_FOR_CIFAR_STEM
         chosen = "cifar" if is_small else "imagenet"

@@ -6,9 +6,8 @@ from collections import OrderedDict
 
 from torch import nn
 
-from rightreasons.models.activation import Activation, activation_factory
-from rightreasons.models.image_size import Size, remaining_size
-from rightreasons.setting import checked_number
+from rightreasons.core.checks import check_integer
+from rightreasons.models.layers import Activation, Size, activation_factory, remaining_size
 
 __all__ = ["small_cnn"]
 
@@ -53,8 +52,8 @@ def small_cnn(
     """
     make_activation = activation_factory(activation)
     layers: OrderedDict[str, nn.Module] = OrderedDict()
-    width = checked_number("channels", channels)
-    padding = checked_number("padding", padding, low=0, high=1)
+    width = check_integer("channels", channels)
+    padding = check_integer("padding", padding, low=0, high=1)
     for number, next_width in enumerate(_WIDTHS, start=1):
         layers[f"conv{number}"] = nn.Conv2d(width, next_width, 3, padding=padding)
         layers[f"bn{number}"] = nn.BatchNorm2d(next_width)
@@ -67,5 +66,5 @@ def small_cnn(
     layers["fc1"] = nn.Linear(width * height_left * width_left, _HIDDEN)
     layers["bn5"] = nn.BatchNorm1d(_HIDDEN)
     layers["act5"] = make_activation()
-    layers["fc2"] = nn.Linear(_HIDDEN, checked_number("classes", classes, low=2))
+    layers["fc2"] = nn.Linear(_HIDDEN, check_integer("classes", classes, low=2))
     return nn.Sequential(layers)

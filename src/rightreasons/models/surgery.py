@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import fx, nn
 
+from rightreasons.core.checks import positive_float
 from rightreasons.errors import UnsupportedLayerError
-from rightreasons.setting import checked_factor
 
 __all__ = ["with_softplus"]
 
@@ -33,7 +33,7 @@ def with_softplus(model: nn.Module, beta: float) -> nn.Module:
         >>> with_softplus(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), 10.0)[1]
         Softplus(beta=10.0, threshold=20.0)
     """
-    checked_factor("beta", beta)
+    positive_float("beta", beta)
     _refuse_calls(model)
     smooth = copy.deepcopy(model)
     replaced: dict[nn.Module, nn.Module] = {

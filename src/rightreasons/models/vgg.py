@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from rightreasons.models.activation import Activation, activation_factory
-from rightreasons.models.image_size import Size, check_size
-from rightreasons.setting import checked_choice, checked_factor, checked_number, checked_share
+from rightreasons.core.checks import check_choice, check_fraction, check_integer, positive_float
+from rightreasons.models.layers import Activation, Size, activation_factory, check_size
 
 __all__ = ["VGG", "vgg11"]
 
@@ -53,11 +52,11 @@ class VGG(nn.Module):
     ) -> None:
         super().__init__()
         make_activation = activation_factory(activation)
-        factor = checked_factor("width", width)
+        factor = positive_float("width", width)
         shorter_side = min(check_size(size, model="vgg11", low=_SMALLEST))
-        checked_choice("batch_norm", batch_norm, (False, True))
-        checked_share("dropout", dropout)
-        inputs = checked_number("channels", channels)
+        check_choice("batch_norm", batch_norm, (False, True))
+        check_fraction("dropout", dropout, below_one=True)
+        inputs = check_integer("channels", channels)
         features: list[nn.Module] = []
         for stage in _STAGES:
             for stage_width in stage:
@@ -81,7 +80,7 @@ class VGG(nn.Module):
             nn.Linear(hidden, hidden),
             make_activation(),
             nn.Dropout(dropout),
-            nn.Linear(hidden, checked_number("classes", classes, low=2)),
+            nn.Linear(hidden, check_integer("classes", classes, low=2)),
         )
         self._initialise()
 

@@ -1,17 +1,83 @@
-"""ABN: an attention map that equals what someone annotated."""
+"""The attention branch network's terms: its cross-entropy, and attention inside the mask."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
-from rightreasons.objectives.attention_term import AttentionTerm
-from rightreasons.probe import Probe
+from rightreasons.core.second_order import innermost
+from rightreasons.errors import InvalidSettingError
+from rightreasons.objectives.cross_entropy import guided
+from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.probe.probe import Probe
 
-__all__ = ["ABN"]
+__all__ = [
+    "ABN",
+    "AttentionCrossEntropy",
+    "AttentionTerm",
+    "abn",
+]
+
+PARTS = ("attention", "attention_logits")
+
+
+class AttentionTerm(Term):
+    """A term that reads a part of an attention branch, by the names of `AttentionBranch`.
+
+    The branch may be anywhere in the model. Many a transformer has layers called ``attention``
+    too: inside a model, a branch is what has both parts.
+    """
+
+    def layers_in(self, model: nn.Module, x: Tensor) -> tuple[str, ...]:
+        """See `Term.layers_in`."""
+        del x
+        names = {name: None for name, _ in model.named_modules()}  # in their order
+        if names.keys() >= set(self.layers):
+            return self.layers
+        places = [name.removesuffix(PARTS[1]) for name in names if name.endswith(f".{PARTS[1]}")]
+        branches = [place for place in places if place + PARTS[0] in names]
+        if not branches:
+            raise InvalidSettingError(
+                f"Expected a model with an attention branch, layers called "
+                f"{' and '.join(repr(layer) for layer in self.layers)}, but got "
+                f"{type(model).__name__}. Use the model attention_branch, or wrap yours in "
+                "AttentionBranch."
+            )
+        outermost = min(branches, key=lambda place: place.count("."))
+        return tuple(outermost + layer for layer in self.layers)
+
+    def recorded(self, probe: Probe) -> Tensor:
+        """What the layer gave in this pass."""
+        (layer,) = self.layers_in(innermost(probe.model), probe.features)
+        if layer not in probe.activations:
+            raise InvalidSettingError(
+                f"Expected a probe made with `layers=[{layer!r}]`, but it recorded none."
+            )
+        return probe.activations[layer]
+
+
+@final
+class AttentionCrossEntropy(AttentionTerm):
+    r"""The cross-entropy of an attention branch's own logits.
+
+    .. math:: -\log p_\mathrm{att}(y \mid x)
+
+    Unit: nats. It makes the branch, and so the attention map, see what tells the classes.
+
+    References:
+        fukui2019attention
+    """
+
+    layers = ("attention_logits",)
+
+    def forward(self, probe: Probe) -> Tensor:
+        """See `Term.forward`."""
+        logits = self.recorded(probe).to(probe.logits.dtype)
+        return functional.cross_entropy(logits, probe.batch.y, reduction="none")
 
 
 @final
@@ -41,3 +107,22 @@ class ABN(AttentionTerm):
         distance = (resized - (1 - mask)).square().mean(dim=(1, 2))
         guided = probe.batch.guided
         return distance if guided is None else torch.where(guided, distance, 0)
+
+
+def abn(
+    *,
+    weight: Weight = 10.0,
+    attention_weight: float = 1.0,
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+) -> Objective:
+    """ABN: an attention branch whose map equals the annotation.
+
+    Needs a model with an attention branch, such as ``attention_branch``.
+
+    Example:
+        >>> abn().weights
+        {'cross_entropy': 1.0, 'attention_cross_entropy': 1.0, 'abn': 10.0}
+    """
+    penalties = attention_weight * AttentionCrossEntropy() + weight * ABN()
+    return guided(penalties, weight_decay, class_weights)

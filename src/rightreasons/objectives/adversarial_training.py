@@ -8,17 +8,26 @@ from contextlib import contextmanager
 from torch import Tensor, nn
 
 from rightreasons.attacks import Ball, BallNorm, climb_slope
-from rightreasons.attacks.output_loss import cross_entropy
+from rightreasons.attacks.output_attack import cross_entropy
 from rightreasons.attacks.pgd import step_lengths
+from rightreasons.core.checks import (
+    check_flag,
+    check_fraction,
+    check_integer,
+    positive_float,
+)
+from rightreasons.core.second_order import innermost
 from rightreasons.datasets.dataset import Dataset
-from rightreasons.double_backward import innermost
-from rightreasons.objectives.cross_entropy import CrossEntropy
-from rightreasons.objectives.objective import Term
-from rightreasons.probe import Probe
-from rightreasons.setting import checked_factor, checked_flag, checked_number
+from rightreasons.objectives.cross_entropy import CrossEntropy, decayed
+from rightreasons.objectives.objective import Objective, Term
+from rightreasons.probe.probe import Probe
 from rightreasons.types import Batch
 
-__all__ = ["AdversarialTraining"]
+__all__ = [
+    "AdversarialTraining",
+    "at_fgsm",
+    "at_pgd",
+]
 
 
 class AdversarialTraining(Term):
@@ -63,9 +72,9 @@ class AdversarialTraining(Term):
     ) -> None:
         super().__init__()
         self.ball = Ball(epsilon=epsilon, norm=norm, valid_range=valid_range)
-        self.num_steps = checked_number("num_steps", num_steps)
-        self.step_size = None if step_size is None else checked_factor("step_size", step_size)
-        self.random_start = checked_flag("random_start", random_start)
+        self.num_steps = check_integer("num_steps", num_steps)
+        self.step_size = None if step_size is None else positive_float("step_size", step_size)
+        self.random_start = check_flag("random_start", random_start)
         self.valid_range = self.ball.valid_range
         self.task = CrossEntropy(class_weights=class_weights)
 
@@ -108,3 +117,74 @@ def _kept_statistics(model: nn.Module) -> Iterator[None]:
     finally:
         for norm, kept in buffers:
             norm._buffers.update(kept)
+
+
+def at_fgsm(
+    *,
+    epsilon: float = 0.1,
+    clean_weight: float = 0.5,
+    norm: BallNorm = "linf",
+    valid_range: tuple[float, float] | None = None,
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+) -> Objective:
+    """Adversarial training by FGSM: also right after one step up the loss.
+
+    Goodfellow et al. weigh samples and attacked samples the same; ``clean_weight=0`` trains on
+    attacked ones alone.
+
+    Example:
+        >>> at_fgsm().weights
+        {'cross_entropy': 0.5, 'adversarial_training': 0.5}
+    """
+    term = AdversarialTraining(
+        epsilon=epsilon,
+        norm=norm,
+        num_steps=1,
+        step_size=epsilon,
+        random_start=False,
+        valid_range=valid_range,
+        class_weights=class_weights,
+    )
+    return decayed(_mixed(term, clean_weight, class_weights), weight_decay)
+
+
+def at_pgd(
+    *,
+    epsilon: float = 0.1,
+    num_steps: int = 5,
+    step_size: float | None = None,
+    clean_weight: float = 0.0,
+    norm: BallNorm = "linf",
+    random_start: bool = True,
+    valid_range: tuple[float, float] | None = None,
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+) -> Objective:
+    """Adversarial training by PGD: right where several steps up the loss end.
+
+    Madry et al. train on attacked samples alone; ``clean_weight`` mixes the others in.
+
+    Example:
+        >>> at_pgd().weights
+        {'adversarial_training': 1.0}
+    """
+    term = AdversarialTraining(
+        epsilon=epsilon,
+        norm=norm,
+        num_steps=num_steps,
+        step_size=step_size,
+        random_start=random_start,
+        valid_range=valid_range,
+        class_weights=class_weights,
+    )
+    return decayed(_mixed(term, clean_weight, class_weights), weight_decay)
+
+
+def _mixed(
+    term: AdversarialTraining, clean_weight: float, class_weights: Sequence[float] | None
+) -> Objective:
+    share = check_fraction("clean_weight", clean_weight, below_one=True)
+    if share == 0:
+        return term.as_objective()
+    return share * CrossEntropy(class_weights=class_weights) + (1 - share) * term

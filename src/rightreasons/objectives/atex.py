@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rightreasons.norm import sample_norm
-from rightreasons.objectives.cosine_alignment import SMALLEST_NORM
-from rightreasons.objectives.gradient_pair import source_gradient
-from rightreasons.objectives.objective import Term
-from rightreasons.probe import Probe
-from rightreasons.setting import checked_factor
-from rightreasons.target import Target
+from rightreasons.core.checks import positive_float
+from rightreasons.core.norms import sample_norm
+from rightreasons.objectives.alignment import SMALLEST_NORM, source_gradient
+from rightreasons.objectives.cross_entropy import guided
+from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.probe.probe import Probe
+from rightreasons.types import Target
 
-__all__ = ["ATEX"]
+__all__ = [
+    "ATEX",
+    "atex",
+]
 
 
 class ATEX(Term):
@@ -54,8 +58,8 @@ class ATEX(Term):
         temperature: float = 1.0,
     ) -> None:
         super().__init__()
-        self.epsilon = checked_factor("epsilon", epsilon)
-        self.temperature = checked_factor("temperature", temperature)
+        self.epsilon = positive_float("epsilon", epsilon)
+        self.temperature = positive_float("temperature", temperature)
         frozen = None if teacher is None else copy.deepcopy(teacher).requires_grad_(False)
         self.teacher = frozen
 
@@ -89,3 +93,22 @@ class ATEX(Term):
     def _logits(self, probe: Probe, points: Tensor) -> Tensor:
         """The model's, as at test time, with the graph that reaches the weights and no other."""
         return Probe.at_test_time(probe.model, probe.batch.replace(x=points)).logits
+
+
+def atex(
+    *,
+    weight: Weight = 1.0,
+    epsilon: float = 8 / 255,
+    temperature: float = 1.0,
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+) -> Objective:
+    """ATEX: predictions do not change across the gradient; the model is its own teacher.
+
+    Example:
+        >>> atex().weights
+        {'cross_entropy': 1.0, 'atex': 1.0}
+    """
+    return guided(
+        weight * ATEX(epsilon=epsilon, temperature=temperature), weight_decay, class_weights
+    )

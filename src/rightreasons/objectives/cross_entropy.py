@@ -1,4 +1,6 @@
-"""The task: be right."""
+"""Cross-entropy and weight decay, and how recipes add penalties to them."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 
@@ -6,12 +8,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rightreasons.core.checks import check_fraction
 from rightreasons.errors import InvalidSettingError
-from rightreasons.objectives.objective import Term
-from rightreasons.probe import Probe
-from rightreasons.setting import checked_share
+from rightreasons.objectives.objective import Objective, Term
+from rightreasons.probe.probe import Probe
 
-__all__ = ["CrossEntropy"]
+__all__ = [
+    "CrossEntropy",
+    "WeightDecay",
+    "decayed",
+    "erm",
+    "guided",
+]
 
 
 class CrossEntropy(Term):
@@ -33,7 +41,7 @@ class CrossEntropy(Term):
         self, *, class_weights: Sequence[float] | None = None, label_smoothing: float = 0.0
     ) -> None:
         super().__init__()
-        self.label_smoothing = checked_share("label_smoothing", label_smoothing)
+        self.label_smoothing = check_fraction("label_smoothing", label_smoothing, below_one=True)
         weights = None if class_weights is None else _checked_weights(class_weights)
         self.register_buffer("class_weights", weights)
 
@@ -67,3 +75,67 @@ def _checked_weights(class_weights: Sequence[float]) -> Tensor:
             f"{class_weights!r}."
         )
     return weights
+
+
+class WeightDecay(Term):
+    r"""The squared norm of the parameters, :math:`\lVert \theta \rVert_2^2`, for every sample.
+
+    Unlike an optimizer's own decay it is part of the loss: it goes through Adam's scaling and it
+    is logged. Its weight is the paper's :math:`\beta`; SGD's ``weight_decay=d`` is
+    :math:`\beta = d / 2`.
+
+    Args:
+        include_vectors: Whether biases and normalisation parameters count; they do in the paper.
+
+    References:
+        ross2017right
+    """
+
+    def __init__(self, *, include_vectors: bool = True) -> None:
+        super().__init__()
+        self.include_vectors = include_vectors
+
+    def forward(self, probe: Probe) -> Tensor:
+        """See `Term.forward`."""
+        parameters = [
+            parameter
+            for parameter in probe.model.parameters()
+            if parameter.requires_grad and (self.include_vectors or parameter.ndim > 1)
+        ]
+        squares = [parameter.square().sum() for parameter in parameters]
+        total = torch.stack(squares).sum() if squares else probe.logits.new_zeros(())
+        return total.expand(len(probe.batch))
+
+
+def guided(
+    penalties: Objective, weight_decay: float, class_weights: Sequence[float] | None
+) -> Objective:
+    """Cross-entropy, the penalties, and weight decay if there is any.
+
+    Example:
+        >>> from rightreasons.objectives.r3 import R3
+        >>> guided(30.0 * R3(), 0.1, None).weights
+        {'cross_entropy': 1.0, 'r3': 30.0, 'weight_decay': 0.1}
+    """
+    return decayed(CrossEntropy(class_weights=class_weights) + penalties, weight_decay)
+
+
+def decayed(objective: Objective, weight_decay: float) -> Objective:
+    """The objective with weight decay, or itself if that is 0."""
+    return objective + weight_decay * WeightDecay() if weight_decay else objective
+
+
+def erm(
+    *,
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+    label_smoothing: float = 0.0,
+) -> Objective:
+    """Empirical risk minimisation: cross-entropy alone, the baseline.
+
+    Example:
+        >>> erm().weights
+        {'cross_entropy': 1.0}
+    """
+    task = CrossEntropy(class_weights=class_weights, label_smoothing=label_smoothing)
+    return decayed(task.as_objective(), weight_decay)

@@ -1,23 +1,35 @@
-"""A smooth marginal density of the input: small gradients of the log-sum-exp of the logits."""
+"""Recipes of the density paper and of those it compares with: smooth or adversarially trained.
+
+Each takes keyword settings and gives an `Objective`, as those in `recipes`, where they are listed.
+None needs masks. Weights and radii are for inputs in [0, 1].
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rightreasons.double_backward import explained, refuse_dead_ends
+from rightreasons.core.checks import check_choice
+from rightreasons.core.norms import sample_norm
+from rightreasons.core.second_order import refuse_dead_ends, translate_autograd_errors
 from rightreasons.errors import InvalidSettingError
-from rightreasons.norm import sample_norm
-from rightreasons.objectives.objective import Term
-from rightreasons.probe import Probe
-from rightreasons.setting import checked_choice
-from rightreasons.target import Target
+from rightreasons.objectives.cross_entropy import decayed, guided
+from rightreasons.objectives.dro import GroupDRO
+from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.probe.probe import Probe
+from rightreasons.types import Target
 
-__all__ = ["Density", "DensityForm"]
+__all__ = [
+    "Density",
+    "DensityForm",
+    "density",
+    "group_dro_density",
+]
 
 DensityForm = Literal["logsumexp", "plain", "stable", "efficient"]
 FORMS: tuple[DensityForm, ...] = ("logsumexp", "plain", "stable", "efficient")
@@ -63,7 +75,7 @@ class Density(Term):
 
     def __init__(self, *, form: DensityForm = "logsumexp", p: float = 2.0) -> None:
         super().__init__()
-        self.form = checked_choice("form", form, FORMS)
+        self.form = check_choice("form", form, FORMS)
         self.p = _checked_p(p)
 
     def forward(self, probe: Probe) -> Tensor:
@@ -88,7 +100,7 @@ class Density(Term):
 
 
 def _slope(probe: Probe, values: Tensor) -> Tensor:
-    with explained():
+    with translate_autograd_errors():
         (slope,) = torch.autograd.grad(
             values.sum(), probe.features, create_graph=probe.create_graph, retain_graph=True
         )
@@ -103,3 +115,48 @@ def _checked_p(p: object) -> float:
             f"Expected `p` to be a number of at least 1, or math.inf, but got {p!r}."
         )
     return math.inf if p == math.inf else float(p)
+
+
+def density(
+    *,
+    weight: Weight = 0.1,
+    form: DensityForm = "logsumexp",
+    p: float = 2.0,
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+) -> Objective:
+    """Density smoothing: small gradients of the input's log-density.
+
+    The paper's supplement has weights of 0.1 and 0.2.
+
+    Example:
+        >>> density().weights
+        {'cross_entropy': 1.0, 'density': 0.1}
+    """
+    return guided(weight * Density(form=form, p=p), weight_decay, class_weights)
+
+
+def group_dro_density(
+    *,
+    weight: Weight = 0.1,
+    form: DensityForm = "logsumexp",
+    p: float = 2.0,
+    num_groups: int | None = None,
+    step_size: float = 0.01,
+    adjustment: float = 0.0,
+    group_counts: Sequence[int] | None = None,
+    weight_decay: float = 0.0,
+) -> Objective:
+    """Group DRO with density smoothing; needs group labels.
+
+    Example:
+        >>> group_dro_density().weights
+        {'group_dro': 1.0, 'density': 0.1}
+    """
+    task = GroupDRO(
+        num_groups=num_groups,
+        step_size=step_size,
+        adjustment=adjustment,
+        group_counts=None if group_counts is None else tuple(group_counts),
+    )
+    return decayed(task + weight * Density(form=form, p=p), weight_decay)

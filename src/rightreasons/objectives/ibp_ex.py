@@ -1,15 +1,30 @@
-"""IBP-Ex: right for every value the masked features may take, by interval bounds."""
+"""IBP-Ex and PGD-Ex: the loss at the worst value of the masked features (Heo et al. 2023)."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rightreasons.attacks import worst_value
+from rightreasons.core.checks import check_integer, positive_float
+from rightreasons.core.norms import Norm
+from rightreasons.objectives.cross_entropy import guided
+from rightreasons.objectives.objective import Objective, Weight
+from rightreasons.objectives.r3 import R3
 from rightreasons.objectives.robust_term import RobustTerm
-from rightreasons.probe import Probe
+from rightreasons.probe.probe import Probe
+from rightreasons.types import Target
 
-__all__ = ["IbpEx"]
+__all__ = [
+    "IbpEx",
+    "PgdEx",
+    "ibp_ex",
+    "ibp_ex_r3",
+    "pgd_ex",
+]
 
 
 class IbpEx(RobustTerm):
@@ -44,9 +59,120 @@ class IbpEx(RobustTerm):
 
     def forward(self, probe: Probe) -> Tensor:
         """See `Term.forward`."""
-        inside = probe.inside
-        center, radius = inside.output_box(self.box(inside))
-        own = functional.one_hot(inside.y, center.shape[1]).bool()
+        masked = probe.masked
+        center, radius = masked.output_box(self.box(masked))
+        own = functional.one_hot(masked.y, center.shape[1]).bool()
         worst = center + torch.where(own, -radius, radius)
-        losses = functional.cross_entropy(worst, inside.y, reduction="none")
-        return torch.where(inside.mask.any(dim=1), losses, 0.0)
+        losses = functional.cross_entropy(worst, masked.y, reduction="none")
+        return torch.where(masked.mask.any(dim=1), losses, 0.0)
+
+
+class PgdEx(RobustTerm):
+    r"""The cross-entropy at the worst point of the masked box that an attack finds.
+
+    .. math:: \max_{|x' - x| \le \epsilon m} -\log p(y \mid x')
+
+    by projected sign-gradient ascent of the loss. Zero for samples whose mask is empty. Unit:
+    nats. Never above `IbpEx` with the same box.
+
+    Args:
+        num_steps: Steps of the ascent.
+        step_size: As a share of the box's width on each feature.
+        epsilon: See `RobustTerm`.
+        valid_range: See `RobustTerm`.
+        ramp: See `RobustTerm`.
+
+    References:
+        heo2023use
+    """
+
+    def __init__(
+        self,
+        *,
+        num_steps: int = 5,
+        step_size: float = 0.25,
+        epsilon: float | None = 0.5,
+        valid_range: tuple[float, float] | None = None,
+        ramp: float = 0.0,
+    ) -> None:
+        super().__init__(epsilon=epsilon, valid_range=valid_range, ramp=ramp)
+        self.num_steps = check_integer("num_steps", num_steps)
+        self.step_size = positive_float("step_size", step_size)
+
+    def forward(self, probe: Probe) -> Tensor:
+        """See `Term.forward`."""
+        masked = probe.masked
+        settings = {"num_steps": self.num_steps, "step_size": self.step_size}
+        worst, _ = worst_value(masked, self.box(masked), **settings)  # type: ignore[arg-type]
+        logits = masked.at(worst, reach_weights=True).logits
+        losses = functional.cross_entropy(logits, masked.y, reduction="none")
+        return torch.where(masked.mask.any(dim=1), losses, 0.0)
+
+
+def ibp_ex(
+    *,
+    weight: Weight = 0.3,
+    epsilon: float | None = 1.0,
+    valid_range: tuple[float, float] | None = None,
+    ramp: float = 0.0,
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+) -> Objective:
+    """IBP-Ex: right for the worst logits that interval bounds allow in the masked box.
+
+    Example:
+        >>> ibp_ex(epsilon=None).weights  # masked features may take every valid value
+        {'cross_entropy': 1.0, 'ibp_ex': 0.3}
+    """
+    term = IbpEx(epsilon=epsilon, valid_range=valid_range, ramp=ramp)
+    return guided(weight * term, weight_decay, class_weights)
+
+
+def pgd_ex(
+    *,
+    weight: Weight = 1.0,
+    epsilon: float | None = 0.5,
+    num_steps: int = 5,
+    step_size: float = 0.25,
+    valid_range: tuple[float, float] | None = None,
+    ramp: float = 0.0,
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+) -> Objective:
+    """PGD-Ex: right where an attack on the masked features ends.
+
+    Example:
+        >>> pgd_ex().weights
+        {'cross_entropy': 1.0, 'pgd_ex': 1.0}
+    """
+    term = PgdEx(
+        num_steps=num_steps,
+        step_size=step_size,
+        epsilon=epsilon,
+        valid_range=valid_range,
+        ramp=ramp,
+    )
+    return guided(weight * term, weight_decay, class_weights)
+
+
+def ibp_ex_r3(
+    *,
+    weight: Weight = 0.3,
+    r3_weight: Weight = 30.0,
+    epsilon: float | None = 1.0,
+    target: Target | str = Target.LOSS,
+    norm: Norm = "squared_l2",
+    valid_range: tuple[float, float] | None = None,
+    ramp: float = 0.0,
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+) -> Objective:
+    """IBP-Ex + R3: both, each with its own weight.
+
+    Example:
+        >>> ibp_ex_r3().weights
+        {'cross_entropy': 1.0, 'ibp_ex': 0.3, 'r3': 30.0}
+    """
+    term = IbpEx(epsilon=epsilon, valid_range=valid_range, ramp=ramp)
+    penalties = weight * term + r3_weight * R3(target=target, norm=norm)
+    return guided(penalties, weight_decay, class_weights)

@@ -1,13 +1,21 @@
 """A smooth model: small input gradients everywhere, no mask needed."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 from torch import Tensor
 
-from rightreasons.norm import Norm, checked_norm, sample_norm
-from rightreasons.objectives.objective import Term
-from rightreasons.probe import Probe
-from rightreasons.target import Target
+from rightreasons.core.norms import Norm, check_norm, sample_norm
+from rightreasons.objectives.cross_entropy import guided
+from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.probe.probe import Probe
+from rightreasons.types import Target
 
-__all__ = ["InputGradient"]
+__all__ = [
+    "InputGradient",
+    "input_gradient",
+]
 
 
 class InputGradient(Term):
@@ -32,8 +40,25 @@ class InputGradient(Term):
     def __init__(self, *, target: Target | str = Target.LOGIT, norm: Norm = "l2") -> None:
         super().__init__()
         self.target = Target(target)
-        self.norm = checked_norm(norm)
+        self.norm = check_norm(norm)
 
     def forward(self, probe: Probe) -> Tensor:
         """See `Term.forward`."""
         return sample_norm(probe.gradient(self.target), self.norm)
+
+
+def input_gradient(
+    *,
+    weight: Weight = 0.1,
+    target: Target | str = Target.LOGIT,
+    norm: Norm = "l2",
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+) -> Objective:
+    """Small input gradients everywhere; needs no masks.
+
+    Example:
+        >>> input_gradient(weight="auto").weights
+        {'cross_entropy': 1.0, 'input_gradient': 0.0}
+    """
+    return guided(weight * InputGradient(target=target, norm=norm), weight_decay, class_weights)

@@ -1,25 +1,130 @@
-"""An objective is a sum of weighted, named terms, each one number a sample."""
+"""Exchanging what a model is for, with the penalties as they were."""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from rightreasons.core.model_modes import (
+    Statistics,
+    depends_on_mode,
+    statistics_of,
+    with_statistics,
+)
+from rightreasons.core.second_order import innermost, refuse_wrappers
 from rightreasons.datasets.dataset import Dataset
-from rightreasons.double_backward import innermost, refuse_wrappers
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
-from rightreasons.mode import depends_on_mode, statistics_of
 from rightreasons.objectives.auto_weight import AutoWeight
-from rightreasons.objectives.loss import Loss, stopping_at
-from rightreasons.objectives.term_means import frugal_means, term_means
-from rightreasons.probe import Need, Probe, strongest
+from rightreasons.objectives.memory import settled
+from rightreasons.probe.probe import Need, Probe, strongest_need
 from rightreasons.types import Batch
 
-__all__ = ["Objective", "Term", "Weight"]
+__all__ = [
+    "Loss",
+    "Objective",
+    "Term",
+    "Weight",
+    "frugal_means",
+    "stopping_at",
+    "term_means",
+    "with_task",
+]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What an objective gives for a batch.
+
+    Args:
+        total: The weighted sum, to differentiate; a scalar. Where the objective reads input
+            gradients, ``total.backward()`` stops at the parameters: the gradient of the input
+            itself, which nobody reads, is not paid for.
+        parts: Each term's mean over the samples, unweighted, with its graph.
+        weights: What each part was multiplied with.
+        logits: The model's, detached ``(N, K)``.
+        parameters: The model's trainable parameters.
+        stops: Where ``total.backward()`` stops; None is at every leaf of the graph.
+    """
+
+    total: Tensor
+    parts: dict[str, Tensor]
+    weights: dict[str, float]
+    logits: Tensor
+    parameters: tuple[Tensor, ...] = field(repr=False)
+    stops: list[Tensor] | None = field(default=None, repr=False)
+
+    def backward(self) -> None:
+        """Add the gradient of ``total`` to the parameters' ``.grad``: ``total.backward()``."""
+        self.total.backward()  # type: ignore[no-untyped-call]
+
+
+def stopping_at(total: Tensor, stops: Sequence[Tensor] | None) -> Tensor:
+    """The same scalar, whose ``backward()`` goes to ``stops`` only, unless told otherwise.
+
+    What is computed from it is an ordinary tensor again.
+    """
+    if not stops:
+        return total
+    stopping = total.as_subclass(_Stopping)
+    stopping.stops = list(stops)
+    return stopping
+
+
+class _Stopping(Tensor):
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    stops: list[Tensor]
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Sequence[Tensor] | None = None,
+    ) -> None:
+        stops = self.stops if inputs is None else inputs
+        torch.autograd.backward(self, gradient, retain_graph, create_graph, inputs=stops)
+
+
+def frugal_means(
+    terms: Mapping[str, Term], probe: Probe, stops: list[Tensor] | None, before: Statistics
+) -> dict[str, Tensor]:
+    """Means of all terms; where penalties have passes of their own, the task's graph goes first.
+
+    These passes see the statistics from before the task's pass moved them, if any are given.
+    """
+    penalties = {name: one for name, one in terms.items() if one.needs_gradient}
+    first = {name: one for name, one in terms.items() if name not in penalties}
+    scaled = torch.is_autocast_enabled(probe.logits.device.type)  # small gradients would vanish
+    with with_statistics(before):
+        leaves = [one.leaves(probe) for one in penalties.values()] if probe.create_graph else []
+    means = term_means(first, probe)
+    if leaves and all(leaves) and stops is not None and not scaled:
+        means = settled(means, stops)
+        probe.logits = probe.logits.detach()  # the last that holds the graph
+        probe.activations = {name: one.detach() for name, one in probe.activations.items()}
+    with with_statistics(before):
+        return {**means, **term_means(penalties, probe)}
+
+
+def term_means(terms: Mapping[str, Term], probe: Probe) -> dict[str, Tensor]:
+    """Of each term's losses over the samples of a pass."""
+    means = {}
+    for name, term in terms.items():
+        losses = term(probe)
+        if losses.shape != (len(probe.batch),):
+            raise InvalidSettingError(
+                f"Expected the term {name!r} to give one loss a sample, ({len(probe.batch)},), but "
+                f"got shape {tuple(losses.shape)}."
+            )
+        means[name] = losses.mean()
+    return means
+
 
 Weight = float | Literal["auto"]
 _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -158,7 +263,7 @@ class Objective(_Summand):
         if not len(batch):
             raise InvalidBatchError("Expected a batch with at least one sample, but got none.")
         terms: dict[str, Term] = dict(self.terms.items())  # type: ignore[arg-type]
-        needs_gradient = strongest(term.needs_gradient for term in terms.values())
+        needs_gradient = strongest_need(term.needs_gradient for term in terms.values())
         mixes = any(term.needs_gradient and not term.at_test_time for term in terms.values())
         apart = mixes and self.frozen_statistics and depends_on_mode(model)
         settings: dict[str, Any] = {
@@ -298,3 +403,24 @@ def _unique(name: str, taken: nn.ModuleDict) -> str:
         number += 1
         unique = f"{name}_{number}"
     return unique
+
+
+def with_task(objective: Objective, term: Term) -> Objective:
+    """The same penalties with another task: ``term`` in the place of what was the task.
+
+    Example:
+        >>> from rightreasons.objectives import CVAR, CrossEntropy, WeightDecay
+        >>> with_task(CrossEntropy() + 0.1 * WeightDecay(), CVAR()).weights
+        {'cvar': 1.0, 'weight_decay': 0.1}
+    """
+    penalties = []
+    for name, one in objective.terms.items():
+        if isinstance(one, Term) and not one.is_task:
+            settles = name in objective.auto_weights
+            weight = objective.auto_weights[name] if settles else objective.weights[name]
+            penalties.append((name, one, weight))
+    return Objective(
+        [(term.name, term, 1.0), *penalties],  # type: ignore[list-item]
+        frozen_statistics=objective.frozen_statistics,
+        max_rows=objective.max_rows,
+    )

@@ -1,15 +1,63 @@
-"""What the terms that move masked features within a box have in common."""
+"""Terms that move masked features within a box, and ramps that grow a box or a weight."""
 
 from __future__ import annotations
 
+import torch
+from torch import Tensor, nn
+
+from rightreasons.core.checks import check_fraction, check_integer, check_range, positive_float
 from rightreasons.datasets.dataset import Dataset
-from rightreasons.inside import Inside
+from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives.objective import Term
-from rightreasons.objectives.ramp import Ramp
-from rightreasons.setting import checked_factor, checked_range
+from rightreasons.probe.masked import MaskedFeatures
 from rightreasons.types import Interval
 
-__all__ = ["RobustTerm"]
+__all__ = ["Ramp", "RobustTerm"]
+
+
+class Ramp(nn.Module):
+    """A factor that grows linearly from 0 to 1 over a share of the passes of training.
+
+    Bounds over a whole box at once can swamp the task before the model has learnt anything; grown
+    into, the model keeps up. Its place is in ``state_dict()``, so a resumed run goes on with it.
+
+    Args:
+        share: Of training, from 0 (at once) to below 1.
+
+    Example:
+        >>> ramp = Ramp(0.5)
+        >>> ramp.prepare(num_passes=4)
+        >>> [ramp.advanced() for _ in range(4)]
+        [0.0, 0.5, 1.0, 1.0]
+    """
+
+    num_passes: Tensor
+    passed: Tensor
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = check_fraction("ramp", share, below_one=True)
+        self.register_buffer("num_passes", torch.tensor(0))
+        self.register_buffer("passed", torch.tensor(0))
+
+    def prepare(self, num_passes: int) -> None:
+        """Say how many passes training has; `fit` does."""
+        self.num_passes.fill_(check_integer("num_passes", num_passes))
+
+    def advanced(self) -> float:
+        """The factor for this pass; in train mode with gradients the next one is further on."""
+        if not self.share:
+            return 1.0
+        length = self.share * int(self.num_passes)
+        if not length:
+            raise InvalidSettingError(
+                "Expected to know how long training is before a ramp begins, but nobody said. Call "
+                "objective.prepare(data, num_passes=...) before the first step; fit() does."
+            )
+        factor = min(1.0, int(self.passed) / length)
+        if self.training and torch.is_grad_enabled():
+            self.passed += 1
+        return factor
 
 
 class RobustTerm(Term):
@@ -33,8 +81,8 @@ class RobustTerm(Term):
         ramp: float,
     ) -> None:
         super().__init__()
-        self.epsilon = None if epsilon is None else checked_factor("epsilon", epsilon)
-        self.valid_range = None if valid_range is None else checked_range(valid_range)
+        self.epsilon = None if epsilon is None else positive_float("epsilon", epsilon)
+        self.valid_range = None if valid_range is None else check_range(valid_range)
         self._range = self.valid_range
         self.ramp = Ramp(ramp)
 
@@ -43,13 +91,13 @@ class RobustTerm(Term):
         self._range = self.valid_range or data.card.valid_range
         self.ramp.prepare(num_passes)
 
-    def box(self, inside: Inside) -> Interval:
+    def box(self, masked: MaskedFeatures) -> Interval:
         """Where the masked features may move, at this point of training."""
         factor = self.ramp.advanced()
         if self.epsilon is not None:
-            return inside.box(factor * self.epsilon, self._range)
-        lower, upper = inside.box(None, self._range)
+            return masked.box(factor * self.epsilon, self._range)
+        lower, upper = masked.box(None, self._range)
         if factor == 1.0:
             return Interval(lower, upper)
-        values = inside.values
+        values = masked.values
         return Interval(values + factor * (lower - values), values + factor * (upper - values))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
+from rightreasons.core.checks import check_integer, positive_float
+from rightreasons.core.norms import sample_norm
 from rightreasons.errors import InvalidSettingError
-from rightreasons.norm import sample_norm
-from rightreasons.objectives.objective import Term
-from rightreasons.probe import Probe
-from rightreasons.setting import checked_factor, checked_number
-from rightreasons.target import Target
+from rightreasons.objectives.cross_entropy import guided
+from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.probe.probe import Probe
+from rightreasons.types import Target
 
-__all__ = ["ScoreMatching"]
+__all__ = [
+    "ScoreMatching",
+    "score_matching",
+]
 
 
 class ScoreMatching(Term):
@@ -47,8 +53,8 @@ class ScoreMatching(Term):
         self, *, epsilon: float = 0.01, num_samples: int = 1, stability: float = 1e-4
     ) -> None:
         super().__init__()
-        self.epsilon = checked_factor("epsilon", epsilon)
-        self.num_samples = checked_number("num_samples", num_samples)
+        self.epsilon = positive_float("epsilon", epsilon)
+        self.num_samples = check_integer("num_samples", num_samples)
         if (
             not isinstance(stability, int | float)
             or isinstance(stability, bool)
@@ -77,3 +83,24 @@ class ScoreMatching(Term):
             create_graph=probe.create_graph,
         )  # (2 K, N)
         return 2 * (values - own).mean(dim=0) / self.epsilon**2
+
+
+def score_matching(
+    *,
+    weight: Weight = 1e-5,
+    epsilon: float = 0.01,
+    num_samples: int = 1,
+    stability: float = 1e-4,
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+) -> Objective:
+    """Score matching: the density that the label's logit implies is the data's.
+
+    The weight is the one the paper's code has for CIFAR, with inputs divided by their deviation.
+
+    Example:
+        >>> score_matching().weights
+        {'cross_entropy': 1.0, 'score_matching': 1e-05}
+    """
+    term = ScoreMatching(epsilon=epsilon, num_samples=num_samples, stability=stability)
+    return guided(weight * term, weight_decay, class_weights)

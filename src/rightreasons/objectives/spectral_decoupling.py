@@ -1,14 +1,21 @@
 """Small logits, so that one feature does not starve the others of gradient."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
 
 from torch import Tensor
 
 from rightreasons.errors import InvalidSettingError
-from rightreasons.objectives.objective import Term
-from rightreasons.probe import Probe
+from rightreasons.objectives.cross_entropy import guided
+from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.probe.probe import Probe
 
-__all__ = ["SpectralDecoupling"]
+__all__ = [
+    "SpectralDecoupling",
+    "spectral_decoupling",
+]
 
 
 class SpectralDecoupling(Term):
@@ -38,3 +45,19 @@ class SpectralDecoupling(Term):
     def forward(self, probe: Probe) -> Tensor:
         """See `Term.forward`."""
         return (probe.logits - self.gamma).square().sum(dim=1) / 2
+
+
+def spectral_decoupling(
+    *,
+    weight: Weight = 0.1,
+    gamma: float = 0.0,
+    weight_decay: float = 0.0,
+    class_weights: Sequence[float] | None = None,
+) -> Objective:
+    """Spectral decoupling: small logits, so that weak features are learned too.
+
+    Example:
+        >>> spectral_decoupling(weight=0.3).weights
+        {'cross_entropy': 1.0, 'spectral_decoupling': 0.3}
+    """
+    return guided(weight * SpectralDecoupling(gamma=gamma), weight_decay, class_weights)

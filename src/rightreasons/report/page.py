@@ -1,28 +1,268 @@
-"""The page itself: saved runs in, one HTML file out."""
+"""The report: one self-contained page, from saved results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
-from rightreasons.checkpoint import writable_folder, write_atomically
+from rightreasons.certification import Certificate
+from rightreasons.core.files import writable_folder, write_atomically
 from rightreasons.errors import OutputError
+from rightreasons.report.chart import Bar, Line, bar_chart, line_chart
 from rightreasons.report.column import columns_of
-from rightreasons.report.curve import curves_of
 from rightreasons.report.gallery import gallery_of
-from rightreasons.report.group import groups_of
-from rightreasons.report.proof import proofs_of
 from rightreasons.report.record import read_records
-from rightreasons.report.section import Section, sections_of
+from rightreasons.report.section import Method, Section, sections_of
 from rightreasons.report.summary import data_facts, method_facts, recipe_meaning, run_rows
-from rightreasons.report.tile import tiles_of
-from rightreasons.report.verdict import verdict_of
+from rightreasons.report.verdict import reliance_of, verdict_of
+from rightreasons.report.wording import percent, points
 
-__all__ = ["rendered", "write_report"]
+__all__ = [
+    "Curve",
+    "Entry",
+    "Group",
+    "Proof",
+    "Tile",
+    "curves_of",
+    "groups_of",
+    "proofs_of",
+    "rendered",
+    "tiles_of",
+    "write_report",
+]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One quantity over the epochs.
+
+    Args:
+        title: Of the chart.
+        chart: As SVG.
+    """
+
+    title: str
+    chart: Markup
+
+
+def curves_of(section: Section) -> list[Curve]:
+    """A chart for each accuracy and for each part of the loss."""
+    lines: dict[str, list[Line]] = {}
+    for method in section.methods:
+        for record in method.records:
+            label = method.label
+            if len(method.records) > 1:
+                label += f", seed {record.seed}"
+            for title, values in _quantities(record.history).items():
+                lines.setdefault(title, []).append(Line(label, method.colour, tuple(values)))
+    ordered = sorted(lines, key=lambda title: not _is_share(title))  # accuracies first
+    return [
+        Curve(title, line_chart(title, lines[title], is_share=_is_share(title)))
+        for title in ordered
+    ]
+
+
+def _quantities(history: tuple[Mapping[str, Any], ...]) -> dict[str, list[tuple[float, float]]]:
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row in history:
+        named = {"Training accuracy": row.get("accuracy")}
+        for group, title in (("validation", "Validation {}"), ("parts", "Loss part {}")):
+            values = row.get(group)
+            for name, value in values.items() if isinstance(values, dict) else ():
+                named[title.format(_words(name) if group == "validation" else name)] = value
+        for title, value in named.items():
+            if isinstance(value, (int, float)) and math.isfinite(value):
+                found.setdefault(title, []).append((float(row["epoch"]), float(value)))
+    return found
+
+
+def _words(key: str) -> str:
+    return key.replace("_", " ").replace("/", ", ")
+
+
+def _is_share(title: str) -> bool:
+    return title.startswith(("Training", "Validation"))
+
+
+MOST_GROUPS = 24
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group's bars.
+
+    Args:
+        name: Of the group.
+        size: How many test samples it has; with several seeds, the mean.
+        chart: As SVG.
+        lowest: Accuracy of the method that fares worst in it.
+    """
+
+    name: str
+    size: int
+    chart: Markup
+    lowest: float
+
+
+def groups_of(section: Section, *, most: int = MOST_GROUPS) -> tuple[list[Group], int]:
+    """The groups in their order and how many there are; of too many, the hardest."""
+    names = dict.fromkeys(name for method in section.methods for name in method.group_names)
+    groups = [group for name in names if (group := _group(name, section)) is not None]
+    hardest = sorted(groups, key=lambda group: group.lowest)[:most]
+    return [group for group in groups if group in hardest], len(groups)
+
+
+def _group(name: str, section: Section) -> Group | None:
+    bars, sizes = [], [0.0]
+    for method in section.methods:
+        estimate = method.estimate(f"group_accuracy/{name}")
+        size = method.estimate(f"group_accuracy/{name}/n")
+        if estimate is not None and size is not None:
+            bars.append(Bar(method.label, method.colour, estimate))
+            sizes.append(size.value)
+    if not bars:
+        return None
+    lowest = min(bar.estimate.value for bar in bars)
+    return Group(name, round(max(sizes)), bar_chart(f"Accuracy in {name}", bars), lowest)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One run's certificate.
+
+    Args:
+        method: Label of its method.
+        colour: Number of its colour.
+        seed: Of the run.
+        box: In which masked features may move.
+        verified: Share of samples, as written; likewise the next three.
+        refuted: By an attack.
+        unknown: Neither.
+        verified_and_right: What a user can rely on.
+        sentence: What it means.
+    """
+
+    method: str
+    colour: int
+    seed: int
+    box: str
+    verified: str
+    refuted: str
+    unknown: str
+    verified_and_right: str
+    sentence: str
+
+
+def proofs_of(section: Section) -> list[Proof]:
+    """A row for each run that has a certificate of its weights."""
+    return [
+        _proof(certificate, method.label, method.colour, record.seed)
+        for method in section.methods
+        for record in method.records
+        if (certificate := record.certificate) is not None
+    ]
+
+
+def _proof(certificate: Certificate, label: str, colour: int, seed: int) -> Proof:
+    shares, epsilon = certificate.summary["shares"], certificate.settings.get("epsilon")
+    told = {name: "–" if share is None else percent(share) for name, share in shares.items()}
+    return Proof(
+        method=label,
+        colour=colour,
+        seed=seed,
+        box="every valid value" if epsilon is None else f"± {epsilon:g}",
+        verified=told["verified"],
+        refuted=told["refuted"],
+        unknown=told["unknown"],
+        verified_and_right=told["verified_and_right"],
+        sentence=certificate.sentence,
+    )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method's number.
+
+    Args:
+        label: Of the method.
+        colour: Number of its colour.
+        value: As written.
+    """
+
+    label: str
+    colour: int
+    value: str
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One number of every method compared.
+
+    Args:
+        title: What it is.
+        higher_is_better: Which way is better.
+        entries: One for each method.
+    """
+
+    title: str
+    higher_is_better: bool
+    entries: tuple[Entry, ...]
+
+
+def tiles_of(methods: Sequence[Method]) -> list[Tile]:
+    """The tiles for which every method has a number."""
+    made = [
+        _tile("Right in the worst group", True, methods, _share("group_accuracy/worst")),
+        _tile("Right over all samples", True, methods, _share("accuracy")),
+        _tile("Gradient inside the mask", False, methods, _share("input_gradient_mass")),
+        _tile("Lost when the masked part is exchanged", False, methods, _lost),
+        _tile("Proved not to change with the masked part", True, methods, _proved),
+    ]
+    return [tile for tile in made if tile is not None]
+
+
+def _tile(
+    title: str,
+    higher_is_better: bool,
+    methods: Sequence[Method],
+    value: Callable[[Method], str | None],
+) -> Tile | None:
+    values = [(method, value(method)) for method in methods]
+    entries = [Entry(m.label, m.colour, told) for m, told in values if told is not None]
+    if not entries or len(entries) < len(methods):
+        return None
+    return Tile(title, higher_is_better, tuple(entries))
+
+
+def _share(key: str) -> Callable[[Method], str | None]:
+    def value(method: Method) -> str | None:
+        estimate = method.estimate(key)
+        return None if estimate is None else percent(estimate.value)
+
+    return value
+
+
+def _lost(method: Method) -> str | None:
+    reliance = reliance_of(method)
+    if reliance.before is None or reliance.after is None:
+        return None
+    return points(reliance.before - reliance.after)
+
+
+def _proved(method: Method) -> str | None:
+    """The smallest share over seeds; what is proved for one seed only is not the method's."""
+    certificates = [record.certificate for record in method.records]
+    shares = [None if c is None else c.summary["shares"]["verified"] for c in certificates]
+    known = [share for share in shares if share is not None]
+    return percent(min(known)) if known and len(known) == len(shares) else None
+
 
 PICTURE_BYTES = 300_000  # for each method
 

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from rightreasons.certification import Certificate, model_digest
 from rightreasons.datasets import Card
 from rightreasons.errors import InvalidSettingError, RightReasonsError, RunNotFoundError
-from rightreasons.run import Config, load_run
+from rightreasons.run.run import Config, load_run
 
 __all__ = ["Record", "read_record", "read_records"]
 

@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rightreasons.core.checks import check_choice, check_integer, positive_float
+from rightreasons.core.rng import random_stream
 from rightreasons.datasets import Dataset, InMemory
-from rightreasons.datasets.random_stream import random_stream
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import CrossEntropy, Objective, WeightDecay
-from rightreasons.process import seeded
-from rightreasons.setting import checked_choice, checked_factor, checked_number
 from rightreasons.strategies.last_linear import features_of, last_linear
 from rightreasons.strategies.stages import Stages
 from rightreasons.strategies.strategy import Strategy
+from rightreasons.training.distributed import seeded
 from rightreasons.types import Batch
 
 __all__ = ["DFR", "balanced_places"]
@@ -72,11 +72,11 @@ class DFR(Strategy):
         head_lr: float = 0.01,
         head_decay: float = 1e-3,
     ) -> None:
-        self.source = checked_choice("source", source, ("validation", "train"))
-        self.num_draws = checked_number("num_draws", num_draws)
-        self.head_epochs = checked_number("head_epochs", head_epochs)
-        self.head_lr = checked_factor("head_lr", head_lr)
-        self.head_decay = checked_factor("head_decay", head_decay)
+        self.source = check_choice("source", source, ("validation", "train"))
+        self.num_draws = check_integer("num_draws", num_draws)
+        self.head_epochs = check_integer("head_epochs", head_epochs)
+        self.head_lr = positive_float("head_lr", head_lr)
+        self.head_decay = positive_float("head_decay", head_decay)
 
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
         """See `Strategy.run`."""

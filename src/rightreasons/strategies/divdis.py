@@ -2,24 +2,61 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Literal, final
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rightreasons.core.checks import check_choice, positive_float
 from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.errors import InvalidSettingError
-from rightreasons.evaluation import evaluate
 from rightreasons.objectives import Objective, Term, with_task
-from rightreasons.probe import Probe, placed
-from rightreasons.setting import checked_choice, checked_factor
-from rightreasons.strategies.last_linear import last_linear
+from rightreasons.probe.probe import Probe, move_to_model
+from rightreasons.strategies.last_linear import last_linear, read_inputs
 from rightreasons.strategies.stages import Stages
 from rightreasons.strategies.strategy import Strategy
-from rightreasons.strategies.two_heads import TwoHeads
+from rightreasons.training.distributed import seeded
+from rightreasons.training.evaluate import evaluate
 
-__all__ = ["Disagreement", "DivDis", "mutual_information"]
+__all__ = ["Disagreement", "DivDis", "TwoHeads", "mutual_information"]
+
+
+class TwoHeads(nn.Module):
+    """A model and a second linear layer on the features of its last; logits are the first one's.
+
+    Args:
+        model: Gives logits.
+        layer: Its last linear layer.
+        seed: Of the weights of the second.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+        >>> TwoHeads(model, model[1], seed=0).second
+        Linear(in_features=4, out_features=2, bias=True)
+    """
+
+    def __init__(self, model: nn.Module, layer: nn.Linear, *, seed: int) -> None:
+        super().__init__()
+        self.model = model
+        self.second = copy.deepcopy(layer)
+        with seeded(seed):
+            self.second.reset_parameters()
+        self.__dict__["first"] = layer  # no submodule: it is one of the model already
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits of the first layer; those of the second are recorded by who asks for them."""
+        with read_inputs(self.__dict__["first"]) as inputs:
+            logits: Tensor = self.model(x)
+        self.second(inputs[-1])
+        return logits
+
+    def use_second(self) -> None:
+        """Put the second layer's weights into the model."""
+        with torch.no_grad():
+            self.__dict__["first"].load_state_dict(self.second.state_dict())
+
 
 TINY = 1e-12
 
@@ -87,7 +124,7 @@ class Disagreement(Term):
         heads = (probe.logits, probe.activations["second"])
         task = sum(functional.cross_entropy(head, y, reduction="none") for head in heads) / 2
         rows = torch.randint(len(self.unlabelled), (len(y),))
-        other = probe.at(placed(self.unlabelled.take(rows), probe.model).x)
+        other = probe.at(move_to_model(self.unlabelled.take(rows), probe.model).x)
         first = functional.softmax(other.logits, dim=1)
         second = functional.softmax(other.activations["second"], dim=1)
         frequency = self.frequency.to(first)
@@ -129,9 +166,9 @@ class DivDis(Strategy):
         weight: float = 10.0,
         balance: float = 10.0,
     ) -> None:
-        self.unlabelled = checked_choice("unlabelled", unlabelled, ("test", "validation"))
-        self.weight = checked_factor("weight", weight)
-        self.balance = checked_factor("balance", balance)
+        self.unlabelled = check_choice("unlabelled", unlabelled, ("test", "validation"))
+        self.weight = positive_float("weight", weight)
+        self.balance = positive_float("balance", balance)
 
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
         """See `Strategy.run`."""
@@ -142,7 +179,7 @@ class DivDis(Strategy):
                 "Hold some out."
             )
         unlabelled = as_dataset(data.test if self.unlabelled == "test" else val)
-        layer = last_linear(model, placed(val.take(torch.tensor([0])), model).x)
+        layer = last_linear(model, move_to_model(val.take(torch.tensor([0])), model).x)
         heads = TwoHeads(model, layer, seed=stages.seed)
         heads.training = model.training  # its layers stay in the mode they are in
         term = Disagreement(unlabelled, weight=self.weight, balance=self.balance)

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from rightreasons.core.checks import check_integer, positive_float
+from rightreasons.core.model_modes import test_time_mode
 from rightreasons.datasets import Dataset, Selected
-from rightreasons.mode import as_at_test_time
 from rightreasons.objectives import Objective
-from rightreasons.probe import placed
-from rightreasons.setting import checked_factor, checked_number
+from rightreasons.probe.probe import move_to_model
 from rightreasons.strategies.stages import Stages
 from rightreasons.strategies.strategy import Strategy
 
@@ -49,9 +49,9 @@ class JTT(Strategy):
     def __init__(
         self, *, first_epochs: int = 1, first_lr: float | None = None, upweight: int = 20
     ) -> None:
-        self.first_epochs = checked_number("first_epochs", first_epochs)
-        self.first_lr = None if first_lr is None else checked_factor("first_lr", first_lr)
-        self.upweight = checked_number("upweight", upweight)
+        self.first_epochs = check_integer("first_epochs", first_epochs)
+        self.first_lr = None if first_lr is None else positive_float("first_lr", first_lr)
+        self.upweight = check_integer("upweight", upweight)
 
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
         """See `Strategy.run`."""
@@ -77,6 +77,6 @@ def wrong_answers(model: nn.Module, data: Dataset) -> Iterator[NDArray[np.bool_]
     """Whether the model is wrong, sample by sample, batch after batch; as at test time."""
     rows = torch.split(torch.arange(len(data)), BATCH_SIZE)
     for batch in data.batches(rows):
-        with torch.no_grad(), as_at_test_time(model):
-            predicted = model(placed(batch, model).x).argmax(dim=1).cpu()
+        with torch.no_grad(), test_time_mode(model):
+            predicted = model(move_to_model(batch, model).x).argmax(dim=1).cpu()
         yield (predicted != batch.y.cpu()).numpy()

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from rightreasons.core.model_modes import test_time_mode
 from rightreasons.datasets import Dataset
 from rightreasons.errors import InvalidSettingError
-from rightreasons.mode import as_at_test_time
-from rightreasons.probe import placed
+from rightreasons.probe.probe import move_to_model
 
 __all__ = ["features_of", "last_linear", "read_inputs"]
 
@@ -40,7 +40,7 @@ def last_linear(model: nn.Module, x: Tensor) -> nn.Linear:
     linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
     hooks = [module.register_forward_hook(note) for module in linear]
     try:
-        with torch.no_grad(), as_at_test_time(model):
+        with torch.no_grad(), test_time_mode(model):
             logits = model(x[:1])
     finally:
         for hook in hooks:
@@ -69,7 +69,7 @@ def features_of(model: nn.Module, layer: nn.Module, data: Dataset) -> Tensor:
     """What ``layer`` is given for each sample, ``(N, F)``, as at test time."""
     features = []
     for batch in data.batches(torch.split(torch.arange(len(data)), BATCH_SIZE)):
-        with torch.no_grad(), as_at_test_time(model), read_inputs(layer) as inputs:
-            model(placed(batch, model).x)
+        with torch.no_grad(), test_time_mode(model), read_inputs(layer) as inputs:
+            model(move_to_model(batch, model).x)
         features.append(inputs[-1].cpu())
     return torch.cat(features)

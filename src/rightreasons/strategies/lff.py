@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rightreasons.core.checks import check_fraction, positive_float
 from rightreasons.datasets import Dataset
 from rightreasons.errors import InvalidBatchError
 from rightreasons.objectives import Objective, Term, with_task
-from rightreasons.probe import Probe
-from rightreasons.setting import checked_factor, checked_share
+from rightreasons.probe.probe import Probe
 from rightreasons.strategies.stages import Stages
 from rightreasons.strategies.strategy import Strategy
 
@@ -41,8 +41,8 @@ class RelativeDifficulty(Term):
 
     def __init__(self, *, q: float = 0.7, decay: float = 0.7) -> None:
         super().__init__()
-        self.q = checked_factor("q", q)
-        self.decay = checked_share("decay", decay)
+        self.q = positive_float("q", q)
+        self.decay = check_fraction("decay", decay, below_one=True)
         self.register_buffer("averages", torch.zeros(0, 2))
 
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
@@ -119,8 +119,8 @@ class LFF(Strategy):
     """
 
     def __init__(self, *, q: float = 0.7, decay: float = 0.7) -> None:
-        self.q = checked_factor("q", q)
-        self.decay = checked_share("decay", decay)
+        self.q = positive_float("q", q)
+        self.decay = check_fraction("decay", decay, below_one=True)
 
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
         """See `Strategy.run`."""

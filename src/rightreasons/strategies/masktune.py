@@ -5,37 +5,202 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rightreasons.checkpoint import load_weights_into
-from rightreasons.datasets import Dataset, MaskBits, masked_input
-from rightreasons.datasets.mask_bits import packed
-from rightreasons.datasets.masked_input import FILLS, Fill
-from rightreasons.errors import InvalidSettingError
-from rightreasons.objectives import Objective
-from rightreasons.process import seeded
-from rightreasons.selective import AbstainingPair
-from rightreasons.setting import (
-    checked_choice,
-    checked_factor,
-    checked_flag,
-    checked_number,
-    checked_share,
+from rightreasons.core.checks import (
+    check_choice,
+    check_flag,
+    check_fraction,
+    check_integer,
+    positive_float,
 )
-from rightreasons.strategies.heat_map import heat_maps, settled_explainer
-from rightreasons.strategies.heat_mask import RULES, STATISTICS, Rule, Statistics, heat_mask
+from rightreasons.core.files import load_weights_into
+from rightreasons.datasets import Dataset, MaskBits, masked_input
+from rightreasons.datasets.wrappers import FILLS, Fill, packed
+from rightreasons.errors import InvalidSettingError
+from rightreasons.explainers import EXPLAINERS, Explainer, last_spatial_layer, postprocessed
+from rightreasons.models.selective import AbstainingPair
+from rightreasons.objectives import Objective
+from rightreasons.probe.probe import move_to_model
 from rightreasons.strategies.stages import Stages
 from rightreasons.strategies.strategy import Strategy
-from rightreasons.strategies.tuning import tuned
+from rightreasons.training.distributed import seeded
+from rightreasons.training.fit import Fit
 
-__all__ = ["MaskTune"]
+__all__ = [
+    "BATCH_SIZE",
+    "RULES",
+    "STATISTICS",
+    "MakeExplainer",
+    "MaskTune",
+    "Rule",
+    "Statistics",
+    "heat_maps",
+    "heat_mask",
+    "last_rate",
+    "settled_explainer",
+    "tuned",
+]
+
+MakeExplainer = Callable[[nn.Module, Tensor], Explainer]
+"""From a model and samples it can take to the explainer of all its maps."""
+
+BATCH_SIZE = 250
+
+
+def settled_explainer(name: str, settings: Mapping[str, Any], layer: str | None) -> MakeExplainer:
+    """How to make an explainer; its layer is looked for once, not at every batch.
+
+    Args:
+        name: As in `EXPLAINERS`.
+        settings: Of the explainer.
+        layer: Where a class activation map is read; None is the last with maps of features.
+    """
+    reads_layer = "layers" in EXPLAINERS.settings(name)
+    if layer is not None and not reads_layer:
+        raise InvalidSettingError(
+            f"Expected an explainer that reads a `layer`, such as xgrad_cam, but got {name!r} "
+            f"beside the layer {layer!r}."
+        )
+    EXPLAINERS.create(name, **settings)  # a wrong setting is told before anything is trained
+
+    def make(model: nn.Module, x: Tensor) -> Explainer:
+        if not reads_layer or "layers" in settings:
+            return EXPLAINERS.create(name, **settings)
+        found = last_spatial_layer(model, x) if layer is None else layer
+        return EXPLAINERS.create(name, layers=[found], **settings)
+
+    return make
+
+
+def heat_maps(
+    model: nn.Module, data: Dataset, make: MakeExplainer
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The map of each sample for its predicted class, batch by batch, as at test time.
+
+    A class activation map takes one pass, which says the class as well, and goes back to its
+    layer only.
+
+    Returns:
+        Places ``(n,)`` and maps ``(n, 1, H, W)``: absolute values, summed over channels.
+    """
+    explainer: Explainer | None = None
+    for places, batch in zip(_places(len(data)), data.batches(_places(len(data))), strict=True):
+        x = move_to_model(batch, model).x
+        if explainer is None:
+            explainer = make(model, x)
+        yield places, postprocessed(explainer(model, x)).cpu()
+
+
+def _places(size: int) -> Iterator[Tensor]:
+    """Batch by batch: all of them at once would weigh as much as a tenth of the masks."""
+    for first in range(0, size, BATCH_SIZE):
+        yield torch.arange(first, min(first + BATCH_SIZE, size))
+
+
+Rule = Literal["deviations", "top", "soft"]
+Statistics = Literal["all", "positive"]
+RULES: tuple[Rule, ...] = ("deviations", "top", "soft")
+STATISTICS: tuple[Statistics, ...] = ("all", "positive")
+
+
+def heat_mask(
+    heat: Tensor,
+    *,
+    rule: Rule = "deviations",
+    k: float = 2.0,
+    statistics: Statistics = "all",
+    share: float = 0.05,
+) -> Tensor:
+    r"""Mask the hottest pixels of each map.
+
+    ============== =================================================================
+    ``deviations`` pixels above :math:`\mu + k \sigma` of the sample's own map
+    ``top``        the ``share`` of the pixels that are hottest, at least one
+    ``soft``       every pixel by its heat over the largest
+    ============== =================================================================
+
+    A map that is nowhere above zero masks nothing, nor does a flat one for ``deviations``.
+
+    Args:
+        heat: ``(N, 1, H, W)``, at least 0.
+        rule: One of these.
+        k: How many deviations, at least 0.
+        statistics: Take mean and (population) deviation of all pixels, or of those above 0 only.
+        share: Of the pixels.
+
+    Returns:
+        ``(N, 1, H, W)`` in [0, 1].
+
+    Example:
+        >>> heat = torch.tensor([[[[0.0, 0.0, 0.0], [0.0, 0.0, 9.0]]]])
+        >>> heat_mask(heat)[0, 0]
+        tensor([[0., 0., 0.],
+                [0., 0., 1.]])
+    """
+    flat = heat.flatten(1)
+    if rule == "soft":
+        largest = flat.amax(dim=1, keepdim=True)
+        mask = torch.where(largest > 0, flat / torch.where(largest > 0, largest, 1), 0)
+    elif rule == "top":
+        places = flat.topk(max(math.floor(share * flat.shape[1]), 1), dim=1).indices
+        mask = torch.zeros_like(flat).scatter(1, places, 1.0)
+        mask = torch.where(flat > 0, mask, 0)
+    else:
+        exact = flat.double()
+        stands_out = exact > _threshold(exact, k, statistics)
+        is_flat = exact.amax(dim=1, keepdim=True) == exact.amin(dim=1, keepdim=True)
+        mask = (stands_out & ~is_flat).to(flat)
+    return mask.reshape(heat.shape)
+
+
+def _threshold(flat: Tensor, k: float, statistics: Statistics) -> Tensor:
+    counted = flat > 0 if statistics == "positive" else torch.ones_like(flat, dtype=torch.bool)
+    num = counted.sum(dim=1, keepdim=True).clamp(min=1)
+    mean = torch.where(counted, flat, 0).sum(dim=1, keepdim=True) / num
+    spread = torch.where(counted, flat - mean, 0).square().sum(dim=1, keepdim=True) / num
+    return mean + k * spread.sqrt()
+
+
+DEFAULT_RATE = 1e-3
+
+
+def last_rate(history: list[dict[str, Any]], lr: float) -> float:
+    """The rate the last epoch began with; that of its end is 0 with a cosine schedule.
+
+    Args:
+        history: Rows of the epochs, each with the rate after it.
+        lr: The rate training began with.
+
+    Example:
+        >>> last_rate([{"lr": 0.05}, {"lr": 0.0}], lr=0.1)
+        0.05
+    """
+    return float(history[-2]["lr"]) if len(history) > 1 else lr
+
+
+def tuned(
+    stages: Stages,
+    model: nn.Module,
+    objective: Objective,
+    data: Dataset,
+    first: Fit,
+    *,
+    epochs: int,
+    lr: float | None,
+) -> Fit:
+    """Train on for some epochs at one rate: ``lr``, or the last one of the first fit."""
+    rate = last_rate(first.history, float(stages.settings.get("lr", DEFAULT_RATE)))
+    changes = {"epochs": epochs, "lr": lr or rate, "scheduler": "constant", "select": "none"}
+    return stages.fit("tune", model, objective, data, **changes)
+
 
 logger = logging.getLogger("rightreasons")
 
@@ -102,19 +267,21 @@ class MaskTune(Strategy):
         pair: bool = False,
     ) -> None:
         self.explainer = settled_explainer(explainer, explainer_settings or {}, layer)
-        self.rule = checked_choice("rule", rule, RULES)
+        self.rule = check_choice("rule", rule, RULES)
         if not isinstance(k, int | float) or isinstance(k, bool) or not 0 <= k < math.inf:
             raise InvalidSettingError(f"Expected `k` to be a number from 0, but got {k!r}.")
         self.k = float(k)
-        self.statistics = checked_choice("statistics", statistics, STATISTICS)
-        self.share = checked_share("share", share)
-        self.fill = checked_choice("fill", fill, FILLS)
-        self.iterations = checked_number("iterations", iterations)
-        self.accumulate = checked_flag("accumulate", accumulate)
-        self.stop_below = None if stop_below is None else checked_share("stop_below", stop_below)
-        self.tune_epochs = checked_number("tune_epochs", tune_epochs)
-        self.tune_lr = None if tune_lr is None else checked_factor("tune_lr", tune_lr)
-        self.pair = checked_flag("pair", pair)
+        self.statistics = check_choice("statistics", statistics, STATISTICS)
+        self.share = check_fraction("share", share, below_one=True)
+        self.fill = check_choice("fill", fill, FILLS)
+        self.iterations = check_integer("iterations", iterations)
+        self.accumulate = check_flag("accumulate", accumulate)
+        self.stop_below = (
+            None if stop_below is None else check_fraction("stop_below", stop_below, below_one=True)
+        )
+        self.tune_epochs = check_integer("tune_epochs", tune_epochs)
+        self.tune_lr = None if tune_lr is None else positive_float("tune_lr", tune_lr)
+        self.pair = check_flag("pair", pair)
 
     def deployed(self, model: nn.Module, folder: Path) -> nn.Module:
         """See `Strategy.deployed`."""

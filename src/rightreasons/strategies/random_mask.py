@@ -10,17 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from rightreasons.core.checks import check_choice, check_integer, positive_float
+from rightreasons.core.rng import random_stream
 from rightreasons.datasets import MaskBits, masked_input
-from rightreasons.datasets.mask_bits import packed
-from rightreasons.datasets.masked_input import FILLS, Fill
-from rightreasons.datasets.random_stream import random_stream
+from rightreasons.datasets.wrappers import FILLS, Fill, packed
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import Objective
-from rightreasons.setting import checked_choice, checked_factor, checked_number
-from rightreasons.strategies.masktune import refuse_other_than_images
+from rightreasons.strategies.masktune import refuse_other_than_images, tuned
 from rightreasons.strategies.stages import Stages
 from rightreasons.strategies.strategy import Strategy
-from rightreasons.strategies.tuning import tuned
 
 __all__ = ["RandomMask", "window_masks"]
 
@@ -87,10 +85,10 @@ class RandomMask(Strategy):
         tune_epochs: int = 1,
         tune_lr: float | None = None,
     ) -> None:
-        self.window = None if window is None else checked_number("window", window)
-        self.fill = checked_choice("fill", fill, FILLS)
-        self.tune_epochs = checked_number("tune_epochs", tune_epochs)
-        self.tune_lr = None if tune_lr is None else checked_factor("tune_lr", tune_lr)
+        self.window = None if window is None else check_integer("window", window)
+        self.fill = check_choice("fill", fill, FILLS)
+        self.tune_epochs = check_integer("tune_epochs", tune_epochs)
+        self.tune_lr = None if tune_lr is None else positive_float("tune_lr", tune_lr)
 
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
         """See `Strategy.run`."""

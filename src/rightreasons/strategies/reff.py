@@ -16,11 +16,11 @@ from rightreasons.annotators import (
     mask_quality,
     with_few,
 )
-from rightreasons.annotators.rest import predicted_rows, with_predicted
-from rightreasons.checkpoint import write_json
+from rightreasons.annotators.predicted_masks import predicted_rows, with_predicted
+from rightreasons.core.checks import check_flag, check_integer
+from rightreasons.core.files import write_json
 from rightreasons.datasets import MaskBits
 from rightreasons.objectives import ABN, Objective, ReFFL1, ReFFL2
-from rightreasons.setting import checked_flag, checked_number
 from rightreasons.strategies.stages import Stages
 from rightreasons.strategies.strategy import Strategy
 
@@ -81,9 +81,9 @@ class ReFF(Strategy):
         annotator_paste: float = 0.0,
     ) -> None:
         self.num_annotations = (
-            None if num_annotations is None else checked_number("num_annotations", num_annotations)
+            None if num_annotations is None else check_integer("num_annotations", num_annotations)
         )
-        self.weight_by_confidence = checked_flag("weight_by_confidence", weight_by_confidence)
+        self.weight_by_confidence = check_flag("weight_by_confidence", weight_by_confidence)
         self.annotator_settings: dict[str, Any] = {
             "objective": annotator,
             "width": annotator_width,

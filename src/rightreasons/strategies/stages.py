@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from rightreasons.checkpoint import save_weights, writable_folder, write_atomically
+from rightreasons.core.files import save_weights, writable_folder, write_atomically
 from rightreasons.datasets import Dataset, Splits
 from rightreasons.errors import CheckpointMismatchError, OutputError
 from rightreasons.objectives import Objective
-from rightreasons.process import launched_fabric
-from rightreasons.train import Fit, fit
+from rightreasons.training.distributed import launch_fabric
+from rightreasons.training.fit import Fit, fit
 
 __all__ = ["Stages", "is_begun", "leftovers"]
 
@@ -52,7 +52,7 @@ class Stages:
         self.data = data
         self.resume = resume
         machine = {name: settings.pop(name, value) for name, value in MACHINE.items()}
-        self.fabric = settings.pop("fabric", None) or launched_fabric(**machine)
+        self.fabric = settings.pop("fabric", None) or launch_fabric(**machine)
         self.settings = {"precision": machine["precision"], **settings}
         self.folder = None if out is None else writable_folder(out)
         self.fits: list[tuple[str | None, Fit]] = []

@@ -1,4 +1,4 @@
-"""A strategy trains a model in one or more fits, with work of its own between them."""
+"""The plain way: one fit."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import nn
 from rightreasons.datasets import Splits
 from rightreasons.objectives import Objective, Term
 from rightreasons.strategies.stages import Stages
-from rightreasons.train import Fit
+from rightreasons.training.fit import Fit
 
-__all__ = ["Strategy"]
+__all__ = ["Once", "Strategy"]
 
 
 class Strategy(ABC):
@@ -65,3 +65,21 @@ class Strategy(ABC):
     @abstractmethod
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
         """The procedure: fits through ``stages``, which leave their weights in ``model``."""
+
+
+@final
+class Once(Strategy):
+    """One fit of the training data: what a run does unless told otherwise.
+
+    Example:
+        >>> import rightreasons as rr
+        >>> data = rr.datasets.decoy_digits(seed=0)
+        >>> model = rr.models.create("mlp", classes=10, channels=1, size=14, hidden=(8,))
+        >>> fitted = Once().fit(model, rr.recipes.erm(), data, epochs=1, accelerator="cpu")
+        >>> len(fitted.history)
+        1
+    """
+
+    def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
+        """See `Strategy.run`."""
+        stages.fit(None, model, objective, stages.data.train)

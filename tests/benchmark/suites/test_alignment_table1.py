@@ -2,7 +2,7 @@ import pytest
 
 from rightreasons.benchmark.plan import plan
 from rightreasons.benchmark.suites.alignment_table1 import alignment_table1
-from rightreasons.config import Config
+from rightreasons.run.config import Config
 
 
 @pytest.fixture

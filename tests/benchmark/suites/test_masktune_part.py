@@ -1,5 +1,5 @@
 from rightreasons.benchmark.suites import masktune_part as part
-from rightreasons.config import Config
+from rightreasons.run.config import Config
 
 
 def test_methods_by_name():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rightreasons.benchmark.figures import read_figures
-from rightreasons.benchmark.measure import Measure
+from rightreasons.benchmark.measure import Measure, read_figures
 from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
 
 __all__ = ["EXPLAINERS", "LENET", "alignment_table1"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from rightreasons.benchmark.figures import read_figures
-from rightreasons.benchmark.measure import Measure
+from rightreasons.benchmark.measure import Measure, read_figures
 from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
 
 __all__ = ["BASE", "PROTOCOL", "density_table1"]

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rightreasons.benchmark.figures import read_figures
-from rightreasons.benchmark.measure import Measure
+from rightreasons.benchmark.measure import Measure, read_figures
 from rightreasons.benchmark.suite import Budget, Method, Overrides, Suite, Variant
 
 __all__ = ["masktune_table4"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rightreasons.benchmark.figures import read_figures
+from rightreasons.benchmark.measure import read_figures
 from rightreasons.benchmark.suite import Method, Overrides, Suite, Variant
 from rightreasons.benchmark.suites import masktune_part as part
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rightreasons.benchmark.figures import read_figures
-from rightreasons.benchmark.measure import Measure
+from rightreasons.benchmark.measure import Measure, read_figures
 from rightreasons.benchmark.suite import Suite
 from rightreasons.benchmark.suites import r4_part as r4
 from rightreasons.benchmark.suites.r4_table1 import VARIANTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rightreasons.benchmark.figures import read_figures
+from rightreasons.benchmark.measure import read_figures
 from rightreasons.benchmark.suite import Suite, Variant
 from rightreasons.benchmark.suites import r4_part as r4
 

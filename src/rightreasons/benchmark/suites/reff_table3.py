@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from rightreasons.benchmark.figures import read_figures
+from rightreasons.benchmark.measure import read_figures
 from rightreasons.benchmark.suite import Grid, Suite, Variant
 from rightreasons.benchmark.suites import reff_part as reff
 

@@ -1,0 +1,263 @@
+"""Masks drawn elsewhere: image files, and all masks in one archive."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rightreasons.annotators.hand_masks import CHUNK, before_augmentation, one_channel
+from rightreasons.core.checks import check_choice
+from rightreasons.core.files import writable_folder, write_atomically
+from rightreasons.core.progress import progress
+from rightreasons.datasets import Dataset, MaskBits, Selected
+from rightreasons.datasets.augmented import Altered
+from rightreasons.datasets.images.files import read_mask
+from rightreasons.datasets.images.stream import ImageStream
+from rightreasons.datasets.wrappers import packed
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
+from rightreasons.types import Batch
+
+__all__ = [
+    "POLARITIES",
+    "MaskFiles",
+    "file_names",
+    "with_mask_archive",
+    "with_mask_files",
+    "write_masks",
+]
+
+
+POLARITIES = ("irrelevant", "relevant")
+THRESHOLD = 0.5
+SUFFIXES = (".png", ".bmp", ".gif", ".jpeg", ".jpg", ".tif", ".tiff", ".webp")
+SHOWN = 5
+
+logger = logging.getLogger("rightreasons")
+
+
+def file_names(data: Dataset) -> list[str] | None:
+    """The file of each sample, if images are read from files when asked for; else None."""
+    if isinstance(data, ImageStream):
+        return [entry.file for entry in data.entries]
+    if isinstance(data, Selected):
+        below = file_names(data.base)
+        return None if below is None else [below[place] for place in data.places.tolist()]
+    return file_names(data.base) if isinstance(data, Altered) else None
+
+
+class MaskFiles(Altered):
+    """A data set whose masks are those given here, and no others.
+
+    Args:
+        base: Images ``(C, H, W)``.
+        bits: A mask for each of them.
+        annotated: ``(N,)``: which masks there are.
+    """
+
+    def __init__(self, base: Dataset, bits: MaskBits, annotated: Tensor) -> None:
+        super().__init__(base)
+        self.bits = bits
+        self.annotated = annotated
+
+    @property
+    def has_masks(self) -> bool:
+        """See `Dataset.has_masks`."""
+        return True
+
+    def at_epoch(self, epoch: int) -> Dataset:
+        """See `Dataset.at_epoch`."""
+        return MaskFiles(self.base.at_epoch(epoch), self.bits, self.annotated)
+
+    def digest(self) -> str:
+        """See `Dataset.digest`."""
+        sha = hashlib.sha256(f"{self.base.digest()} mask files".encode())
+        sha.update(self.bits.rows.tobytes())
+        sha.update(self.annotated.numpy().tobytes())
+        return sha.hexdigest()
+
+    def altered(self, batch: Batch, places: Tensor) -> Batch:
+        """See `Altered.altered`."""
+        return Batch.trusted(
+            x=batch.x,
+            y=batch.y,
+            mask=self.bits.at(places).to(batch.x),
+            annotated=self.annotated[places],
+            group=batch.group,
+            index=batch.index,
+        )
+
+
+def with_mask_files(data: Dataset, folder: str | Path, *, polarity: str) -> Dataset:
+    """Take the masks of some images from a folder; the data's own are put aside.
+
+    A mask is a black and white image called as the image's file, ``cat/001.jpg`` ->
+    ``001.png`` or, where several images have that name, ``cat/001.png``. Where images have no
+    files of their own it is called as the image's place, ``17.png``. Files that are called as
+    none of the images, such as masks of test images, are not used, which is logged. Where
+    training sees images flipped and cropped, masks move with them.
+
+    Args:
+        data: Images ``(C, H, W)``.
+        folder: With the masks, PNG by preference.
+        polarity: What is white in them: ``"irrelevant"``, what the model must not look at, or
+            ``"relevant"``, what it should look at (inverted here).
+
+    Raises:
+        DatasetNotFoundError: There is no such folder, or no mask of any image in it.
+        DatasetCorruptError: A file is called as several images, several as one image, or one of
+            them cannot be read.
+    """
+    check_choice("polarity", polarity, POLARITIES)
+    if len(data.card.shape) != 3:
+        raise InvalidSettingError(
+            f"Expected images of shape (C, H, W) to read masks for, but {data.card.name!r} has "
+            f"samples of shape {data.card.shape}."
+        )
+    found = _masks_of(data, Path(folder))
+    height, width = data.card.shape[1:]
+    rows = np.zeros((len(data), -(-height * width // 8)), dtype=np.uint8)
+    for place, file in found.items():
+        try:
+            mask = read_mask(file, size=(height, width)) > THRESHOLD
+        except DatasetCorruptError as error:
+            raise DatasetCorruptError(f"Expected a mask in {file}, but it {error}.") from error
+        rows[place] = packed((mask if polarity == "irrelevant" else ~mask)[None].float())[0]
+    annotated = torch.zeros(len(data), dtype=torch.bool)
+    annotated[list(found)] = True
+    bits = MaskBits(rows, size=(height, width))
+    return before_augmentation(data, lambda base: MaskFiles(base, bits, annotated))
+
+
+def _masks_of(data: Dataset, folder: Path) -> dict[int, Path]:
+    """The mask file of each place that has one."""
+    if not folder.is_dir():
+        raise DatasetNotFoundError(f"Expected a folder with masks at {folder}, but there is none.")
+    files = file_names(data)
+    names = files or [str(place) for place in range(len(data))]
+    places: dict[tuple[str, ...], list[int]] = {}
+    for place, name in enumerate(names):
+        parts = Path(name).with_suffix("").parts if files else (name,)
+        for start in range(len(parts)):  # a mask may be called by any end of the image's path
+            places.setdefault(parts[start:], []).append(place)
+    masks: dict[int, Path] = {}
+    unused = []
+    for file in sorted(one for one in folder.rglob("[!.]*") if one.is_file()):
+        inside = file.relative_to(folder)
+        which = places.get(inside.with_suffix("").parts, [])
+        if file.suffix.lower() not in SUFFIXES or not which:
+            unused.append(str(inside))
+            continue
+        if len(which) > 1:
+            several = ", ".join(names[place] for place in which[:SHOWN])
+            own = Path(names[which[0]]).with_suffix(".png")
+            raise DatasetCorruptError(
+                f"Expected {file} to be called as one image, but {len(which)} are called so: "
+                f"{several}. Put masks into folders as the images are in, such as {folder / own}."
+            )
+        other = masks.setdefault(which[0], file)
+        if other != file:
+            raise DatasetCorruptError(
+                f"Expected one mask for the image {names[which[0]]}, but got {other} and {file}. "
+                "Leave one of them."
+            )
+    told = ", ".join(unused[:SHOWN]) + (", …" if len(unused) > SHOWN else "")
+    if not masks:
+        has = f"none of its {len(unused)} files is: {told}" if unused else "it is empty"
+        hint = "" if files else " Images in memory go by their places; in_memory=False keeps names."
+        raise DatasetNotFoundError(
+            f"Expected masks in {folder} called as the images, such as "
+            f"{Path(names[0]).stem}.png, but {has}.{hint}"
+        )
+    if unused:
+        logger.warning(
+            "%d of %d files in %s are called as none of the %d images (or are no %s) and are not "
+            "used: %s.",
+            *(len(unused), len(unused) + len(masks), folder, len(data)),
+            *(", ".join(SUFFIXES), told),
+        )
+    return masks
+
+
+LEVELS = 255
+
+
+def write_masks(path: str | Path, data: Dataset) -> None:
+    """Write the mask of every sample as an archive of arrays; `with_mask_archive` reads it.
+
+    ::
+
+        mask       (N, H, W) bytes; 255 where the model must not look
+        annotated  (N,) booleans: by hand; else predicted
+        files      (N,) names, if images have files
+
+    Args:
+        path: Of the ``.npz``.
+        data: As `annotate_rest` gives them.
+    """
+    masks, annotated = [], []
+    with progress("writing masks", total=len(data)) as advance:
+        for batch in data.batches(torch.split(torch.arange(len(data)), CHUNK)):
+            masks.append((one_channel(batch)[:, 0] * LEVELS).round().byte().numpy())
+            everyone = torch.ones(len(batch), dtype=torch.bool)
+            annotated.append((everyone if batch.annotated is None else batch.annotated).numpy())
+            advance(len(batch))
+    arrays: dict[str, Any] = {"mask": np.concatenate(masks), "annotated": np.concatenate(annotated)}
+    files = file_names(data)
+    if files is not None:
+        arrays["files"] = np.array(files)
+    where = Path(path)
+    writable_folder(where.parent)
+    write_atomically(where, lambda file: np.savez_compressed(file, **arrays))
+
+
+def with_mask_archive(data: Dataset, path: str | Path) -> Dataset:
+    """Take the masks of all images from what `write_masks` wrote; the data's own are put aside.
+
+    ``annotated`` is true for masks drawn by hand, as after `annotate_rest`.
+
+    Args:
+        data: The same images in the same order. That they are the same is known by their files
+            alone, and where these are not known by their number and size.
+        path: Of the ``.npz``.
+
+    Raises:
+        DatasetNotFoundError: There is no such file.
+        DatasetCorruptError: It is no such archive, or is of other images.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as kept:
+            arrays = {name: kept[name] for name in kept.files}
+        mask, annotated = arrays["mask"], torch.from_numpy(arrays["annotated"])
+    except FileNotFoundError as error:
+        raise DatasetNotFoundError(
+            f"Expected masks at {path}, but there is no such file. Write it with "
+            "`rightreasons annotate --rest --out`."
+        ) from error
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise DatasetCorruptError(
+            f"Expected {path} as `rightreasons annotate --rest` wrote it, but cannot read it: "
+            f"{error}."
+        ) from error
+    shape = (len(data), *data.card.shape[1:])
+    if mask.shape != shape or annotated.shape != shape[:1]:
+        raise DatasetCorruptError(
+            f"Expected {path} to have masks of {shape}, one for each image of {data.card.name!r}, "
+            f"but got {mask.shape}. Use the data it was written for, of the same size."
+        )
+    files, names = arrays.get("files"), file_names(data)
+    if files is not None and names is not None and files.tolist() != names:
+        other = next(pair for pair in zip(names, files.tolist(), strict=True) if pair[0] != pair[1])
+        raise DatasetCorruptError(
+            f"Expected {path} to have masks of the images of {data.card.name!r} in their order, "
+            f"but where these have {other[0]} it has {other[1]}. Use the data it was written for."
+        )
+    height, width = shape[1:]
+    bits = MaskBits(mask.reshape(len(data), -1), size=(height, width), soft=True)
+    return before_augmentation(data, lambda base: MaskFiles(base, bits, annotated))

@@ -1,0 +1,162 @@
+"""Predicted masks for the samples that nobody annotated."""
+
+from __future__ import annotations
+
+import logging
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rightreasons.annotators.annotator import PseudoAnnotator
+from rightreasons.annotators.hand_masks import CHUNK, before_augmentation, refuse_maskless
+from rightreasons.annotators.quality import confidence
+from rightreasons.core.checks import check_flag
+from rightreasons.core.files import writable_folder, write_atomically
+from rightreasons.core.progress import progress
+from rightreasons.datasets import Dataset, MaskBits
+from rightreasons.datasets.wrappers import packed, remasked
+from rightreasons.errors import InvalidBatchError
+
+__all__ = ["annotate_rest", "cached_rows", "predicted_rows", "with_predicted"]
+
+logger = logging.getLogger("rightreasons")
+
+
+def cached_rows(
+    folder: str | Path,
+    *,
+    annotator: str,
+    data: str,
+    shape: tuple[int, int],
+    make: Callable[[], NDArray[np.uint8]],
+) -> NDArray[np.uint8]:
+    """Read masks that were predicted before, or predict and keep them.
+
+    A file is used if both hashes in it match; one that is damaged or of something else is made
+    anew, with a warning.
+
+    Args:
+        folder: Where the file is, ``masks-ANNOTATOR-DATA.npz``.
+        annotator: Hash of who predicts.
+        data: Hash of what is predicted.
+        shape: Of the rows.
+        make: Predicts; rows of bytes.
+    """
+    path = writable_folder(folder) / f"masks-{annotator[:12]}-{data[:12]}.npz"
+    if path.exists():
+        rows = _read(path, annotator, data, shape)
+        if rows is not None:
+            return rows
+        logger.warning("The masks in %s are damaged or of other data: predicted anew.", path)
+    made = make()
+    write_atomically(
+        path,
+        lambda file: np.savez_compressed(
+            file, rows=made, annotator=np.array(annotator), data=np.array(data)
+        ),
+    )
+    return made
+
+
+def _read(
+    path: Path, annotator: str, data: str, shape: tuple[int, int]
+) -> NDArray[np.uint8] | None:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
+            rows: NDArray[np.uint8] = kept["rows"]
+            matches = str(kept["annotator"]) == annotator and str(kept["data"]) == data
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        return None
+    return rows if matches and rows.shape == shape and rows.dtype == np.uint8 else None
+
+
+def annotate_rest(
+    data: Dataset,
+    *,
+    annotator: PseudoAnnotator,
+    cache_dir: str | Path | None = None,
+    weight_by_confidence: bool = False,
+) -> Dataset:
+    """The data with a mask for every sample: by hand where there was one, else predicted.
+
+    ``annotated`` stays as it was, and so tells hand from machine; every term that reads masks
+    uses both.
+
+    Args:
+        data: Images with masks of some; the annotator learned from them, or from others.
+        annotator: Fitted.
+        cache_dir: Folder to keep predictions in, as bytes, under the hashes of annotator and
+            data; used again when both match. None keeps nothing.
+        weight_by_confidence: Multiply each predicted mask by its `confidence`, so that a mask
+            that is unsure counts less. Not for terms that also say where to look (`ReFFL1`,
+            `ReFFL2`, `ABN`): to these a smaller value is no doubt, but another mask.
+
+    Example:
+        >>> from rightreasons.datasets import decoy_digits, mask_fraction
+        >>> few = mask_fraction(decoy_digits(), fraction=0.02).train
+        >>> annotator = PseudoAnnotator(width=4, depth=1, num_updates=3)
+        >>> filled = annotate_rest(few, annotator=annotator.fit(few, progress=False))
+        >>> batch = filled.take(torch.arange(1000))
+        >>> int(batch.annotated.sum()), int(batch.guided.sum())
+        (20, 1000)
+    """
+    refuse_maskless(data)
+    height, width = data.card.shape[1:]
+
+    def make() -> NDArray[np.uint8]:
+        return np.concatenate(list(predicted_rows(data, annotator)))
+
+    digest = annotator.digest()
+    if cache_dir is None:
+        rows = make()
+    else:
+        rows = cached_rows(
+            cache_dir,
+            annotator=digest,
+            data=data.digest(),
+            shape=(len(data), height * width),
+            make=make,
+        )
+    bits = MaskBits(rows, size=(height, width), soft=True)
+    return with_predicted(data, bits, key=digest, weight_by_confidence=weight_by_confidence)
+
+
+def predicted_rows(data: Dataset, annotator: PseudoAnnotator) -> Iterator[NDArray[np.uint8]]:
+    """The predicted mask of every sample as a row of bytes, chunk after chunk."""
+    with progress("predicting masks", total=len(data)) as advance:
+        for batch in data.batches(torch.split(torch.arange(len(data)), CHUNK)):
+            yield packed(annotator.masks(batch.x), soft=True)
+            advance(len(batch))
+
+
+def with_predicted(
+    data: Dataset, bits: MaskBits, *, key: str, weight_by_confidence: bool = False
+) -> Dataset:
+    """Put predicted masks where nobody annotated.
+
+    Args:
+        data: Images with masks of some.
+        bits: A soft mask for each sample; those of annotated ones are not used.
+        key: Who predicted them, for the digest.
+        weight_by_confidence: See `annotate_rest`.
+    """
+    check_flag("weight_by_confidence", weight_by_confidence)
+    if len(bits) != len(data) or bits.size != data.card.shape[1:]:
+        raise InvalidBatchError(
+            f"Expected a mask for each of {len(data)} images of shape {data.card.shape}, but got "
+            f"{len(bits)} of {bits.size[0]}x{bits.size[1]} pixels."
+        )
+
+    def filled(mask: Tensor, annotated: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+        soft = bits.at(places)
+        weighed = soft * confidence(soft) if weight_by_confidence else soft
+        return torch.where(annotated.reshape(-1, 1, 1, 1), mask, weighed.to(mask)), annotated
+
+    name = f"predicted {key} {weight_by_confidence}"
+    return before_augmentation(data, lambda base: remasked(base, filled, key=name))

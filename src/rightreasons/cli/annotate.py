@@ -1,0 +1,169 @@
+"""The command that learns masks from a few and says what to annotate next."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from rightreasons.annotators import (
+    PseudoAnnotator,
+    annotate_rest,
+    annotated_by_hand,
+    few_places,
+    next_to_annotate,
+    with_few,
+    with_mask_files,
+)
+from rightreasons.annotators.mask_files import write_masks
+from rightreasons.annotators.next_image import left_to_annotate, suggestion_rows, write_rows
+from rightreasons.cli.options import settings_of
+from rightreasons.core.checks import check_integer
+from rightreasons.core.files import writable_folder
+from rightreasons.datasets import Dataset, load
+from rightreasons.datasets.registry import DATASETS
+from rightreasons.errors import InvalidSettingError, OutputError
+
+__all__ = ["annotate"]
+
+
+def annotate(
+    data: Annotated[str, typer.Argument(help="Name of a data set, or a folder with a data.csv.")],
+    next_: Annotated[
+        int | None, typer.Option("--next", help="List so many images to annotate next.")
+    ] = None,
+    rest: Annotated[
+        bool, typer.Option("--rest", help="Predict the missing masks and write all of them.")
+    ] = False,
+    annotations: Annotated[
+        Path | None, typer.Option(help="Folder with masks (PNG) called as the images.")
+    ] = None,
+    num_annotations: Annotated[
+        int | None, typer.Option(help="Learn from so many masks of each class only.")
+    ] = None,
+    mask_polarity: Annotated[
+        str | None, typer.Option(help="What is white in mask files: irrelevant or relevant.")
+    ] = None,
+    data_dir: Annotated[str | None, typer.Option(help="Folder with the data set's files.")] = None,
+    set_data: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting of the data set, as name=value; repeatable."),
+    ] = None,
+    set: Annotated[  # noqa: A002
+        list[str] | None,
+        typer.Option(help="A setting of the annotator, as name=value; repeatable."),
+    ] = None,
+    cache_dir: Annotated[
+        Path | None, typer.Option(help="Folder to keep predicted masks in.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write: .csv with --next, .npz with --rest.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the data and the annotator.")] = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON in place of a table.")
+    ] = False,
+) -> None:
+    """Learn masks from a few training images; list what to annotate next, or fill in the rest."""
+    if (next_ is None) != rest or (rest and out is None):
+        raise InvalidSettingError(
+            "Expected either --next NUMBER, or --rest with --out FILE.npz. Give one of the two."
+        )
+    if next_ is not None:
+        check_integer("--next", next_)
+    if out is not None:
+        _refuse_other_file(out, ".npz" if rest else ".csv")
+    if cache_dir is not None:
+        writable_folder(cache_dir)
+    if annotations is not None and num_annotations is not None:
+        raise InvalidSettingError("Expected --annotations or --num-annotations, but got both.")
+    annotator = PseudoAnnotator(**{"seed": seed, **_annotator_settings(set)})
+    if annotations is not None and mask_polarity is None:
+        raise InvalidSettingError(
+            "Expected --mask-polarity with --annotations: `irrelevant` if white is what the "
+            "model must not look at, `relevant` if white is what it should look at."
+        )
+    own = annotations is None
+    train = _training_data(data, data_dir, mask_polarity, own, settings_of(set_data), seed)
+    if annotations is not None and mask_polarity is not None:
+        train = with_mask_files(train, annotations, polarity=mask_polarity)
+    elif num_annotations is not None:
+        places = few_places(train.labels, annotated_by_hand(train), num_annotations, seed=seed)
+        train = with_few(train, places)
+    if next_ is not None:
+        left_to_annotate(train)  # before time is spent on training
+    annotator.fit(train, progress=False if as_json else None)
+    if rest:
+        write_masks(str(out), annotate_rest(train, annotator=annotator, cache_dir=cache_dir))
+        typer.echo(json.dumps({"masks": str(out)}) if as_json else f"Wrote {out}.")
+        return
+    rows = suggestion_rows(train, next_to_annotate(train, annotator, num=int(next_ or 0)))
+    if out is not None:
+        write_rows(out, rows)
+    _show(rows, out, as_json)
+
+
+def _annotator_settings(pairs: list[str] | None) -> dict[str, Any]:
+    settings = settings_of(pairs)
+    known = PseudoAnnotator().settings
+    unknown = sorted({*settings} - {*known})
+    if unknown:
+        raise InvalidSettingError(
+            f"Expected settings of the annotator among: {', '.join(known)}; but got "
+            f"{', '.join(unknown)}."
+        )
+    return settings
+
+
+def _refuse_other_file(out: Path, ending: str) -> None:
+    """Raise, before anything is trained, if what is found cannot be written there."""
+    if out.suffix.lower() != ending:
+        raise InvalidSettingError(
+            f"Expected `--out` to be a file called *{ending} with --"
+            f"{'rest, an archive of masks' if ending == '.npz' else 'next, a table'}, but got "
+            f"{str(out)!r}. Call it {str(out.with_suffix(ending))!r}."
+        )
+    if out.is_dir():
+        raise OutputError(f"Expected `--out` to be a file, but {out} is a folder.")
+    writable_folder(out.parent)
+
+
+def _training_data(
+    name: str,
+    data_dir: str | None,
+    polarity: str | None,
+    own_masks: bool,
+    settings: dict[str, Any],
+    seed: int,
+) -> Dataset:
+    """Images that have files are left there, so that the listing can name them."""
+    if name not in DATASETS and Path(name).is_dir():
+        name, data_dir = "folder", name
+    known = DATASETS.settings(name)
+    given = {"seed": seed, **settings}
+    if "in_memory" in known:
+        given.setdefault("in_memory", False)
+    if polarity is not None and "mask_polarity" in known:
+        given.setdefault("mask_polarity", polarity)
+    elif polarity is not None and own_masks:
+        raise InvalidSettingError(
+            f"Expected --mask-polarity with --annotations or images of your own alone, but got "
+            f"{polarity!r} for {name!r}, whose masks have a polarity of their own. Leave it out."
+        )
+    return load(name, data_dir=data_dir, **given).train
+
+
+def _show(rows: list[dict[str, Any]], out: Path | None, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    table = Table("index", "file", "uncertainty", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(str(row["index"]), row["file"], f"{row['uncertainty']:.4f}")
+    Console().print(table)
+    if out is not None:
+        typer.echo(f"Wrote {out}.")

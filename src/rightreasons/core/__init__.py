@@ -1,0 +1,3 @@
+"""What every package uses: checks, files, random numbers, norms, second derivatives."""
+
+__all__: list[str] = []

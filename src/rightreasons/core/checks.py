@@ -1,0 +1,131 @@
+"""Checks of settings: each returns the value or raises an error that names the setting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any, TypeVar
+
+from rightreasons.errors import InvalidSettingError
+
+__all__ = [
+    "check_choice",
+    "positive_float",
+    "check_flag",
+    "check_integer",
+    "check_floats",
+    "check_range",
+    "check_fraction",
+]
+
+Choice = TypeVar("Choice")
+
+
+def check_choice(name: str, value: object, choices: Collection[Choice]) -> Choice:
+    """Give the member of ``choices`` that equals ``value``.
+
+    Example:
+        >>> check_choice("colours", "ross", ("ross", "faint"))
+        'ross'
+    """
+    for choice in choices:
+        if type(choice) is type(value) and choice == value:
+            return choice
+    allowed = " or ".join(repr(choice) for choice in choices)
+    raise InvalidSettingError(f"Expected `{name}` to be {allowed}, but got {value!r}.")
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Give ``value`` back if it is True or False."""
+    if not isinstance(value, bool):
+        raise InvalidSettingError(f"Expected `{name}` to be True or False, but got {value!r}.")
+    return value
+
+
+def check_integer(name: str, value: object, *, low: int = 1, high: int | None = None) -> int:
+    """Give ``value`` back if it is an integer from ``low`` to ``high``, both included.
+
+    Example:
+        >>> check_integer("patch", 3, low=1, high=4)
+        3
+    """
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):  # type: ignore[operator]
+        span = f"from {low}" if high is None else f"from {low} to {high}"
+        raise InvalidSettingError(
+            f"Expected `{name}` to be a whole number {span}, but got {value!r}."
+        )
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def check_floats(name: str, value: object, *, least: int = 1) -> list[float]:
+    """Give the numbers of a list back as floats; a number alone is a list of one.
+
+    Example:
+        >>> check_floats("epsilons", 0.1), check_floats("epsilons", (1, 2))
+        ([0.1], [1.0, 2.0])
+    """
+    members = [value] if isinstance(value, int | float) else value
+    try:
+        numbers = [_number(one) for one in members]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        numbers = None
+    if numbers is None or len(numbers) < least:
+        count = f", {least} or more" if least else ""
+        raise InvalidSettingError(
+            f"Expected `{name}` to be a number or a list of numbers{count}, but got {value!r}."
+        )
+    return numbers
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str | bool):  # which float() would take
+        raise TypeError
+    return float(value)
+
+
+def positive_float(name: str, value: object) -> float:
+    """Give ``value`` back as a float if it is a finite number above 0."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+        raise InvalidSettingError(
+            f"Expected `{name}` to be a finite number above 0, but got {value!r}."
+        )
+    return float(value)
+
+
+def check_fraction(name: str, value: object, *, below_one: bool = False) -> float:
+    """Give ``value`` back as a float if it is a number from 0 to 1.
+
+    Args:
+        name: Name of the setting, for the error message.
+        value: The setting.
+        below_one: Whether 1 itself is refused.
+
+    Example:
+        >>> check_fraction("keep", 1), check_fraction("dropout", 0.5, below_one=True)
+        (1.0, 0.5)
+    """
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= value <= 1 or (below_one and value == 1):  # type: ignore[operator]
+        span = "from 0 to below 1" if below_one else "from 0 to 1"
+        raise InvalidSettingError(f"Expected `{name}` to be a number {span}, but got {value!r}.")
+    return float(value)  # type: ignore[arg-type]
+
+
+def check_range(valid_range: object) -> tuple[float, float]:
+    """Give back the smallest and the largest value of a feature, or raise.
+
+    Example:
+        >>> check_range([0, 1])
+        (0.0, 1.0)
+    """
+    try:
+        low, high = (float(end) for end in valid_range)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        low = high = 0.0
+    if not low < high:
+        raise InvalidSettingError(
+            "Expected `valid_range` to be a smallest and a largest value, such as (0.0, 1.0), but "
+            f"got {valid_range!r}."
+        )
+    return low, high

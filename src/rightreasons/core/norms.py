@@ -1,0 +1,64 @@
+"""The size of one sample's tensor: the norms every penalty shares."""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rightreasons.errors import InvalidSettingError
+
+__all__ = ["Norm", "check_norm", "sample_norm"]
+
+Norm = Literal["l1", "l2", "squared_l2"] | float
+
+NAMES = ("l1", "l2", "squared_l2")
+
+
+def check_norm(norm: Norm) -> Norm:
+    """Give back a norm, or raise if it is none."""
+    if isinstance(norm, str) and norm in NAMES:
+        return norm
+    if isinstance(norm, int | float) and not isinstance(norm, bool) and norm >= 1:
+        return norm
+    raise InvalidSettingError(
+        f"Expected `norm` to be one of {NAMES} or a number p of at least 1, or math.inf, but got "
+        f"{norm!r}."
+    )
+
+
+def sample_norm(values: Tensor, norm: Norm) -> Tensor:
+    r"""Each sample's norm: ``(N, *S) -> (N,)``.
+
+    ``"l1"``, ``"l2"``, ``"squared_l2"`` or a number p for :math:`(\sum |v|^p)^{1/p}`, with
+    ``math.inf`` for the largest feature. The norms are sums over features, not means: their unit
+    is that of ``values`` (squared for ``"squared_l2"``), whatever the number of features outside
+    the mask. At zero the derivative of each is zero, never NaN.
+
+    Example:
+        >>> sample_norm(torch.tensor([[3.0, -4.0]]), "l2")
+        tensor([5.])
+    """
+    rows = values.flatten(1)
+    if norm == "l1" or not rows.shape[1]:  # the largest of no features does not exist
+        return rows.abs().sum(dim=1)
+    if norm == "squared_l2":
+        squares: Tensor = torch.linalg.vecdot(rows, rows, dim=1)  # a pass less than square, sum
+        return squares
+    p = 2.0 if norm == "l2" else float(norm)
+    if p not in (1.0, 2.0, math.inf):
+        return _scaled_norm(rows, p)
+    size: Tensor = torch.linalg.vector_norm(rows, ord=p, dim=1)
+    return size
+
+
+def _scaled_norm(rows: Tensor, p: float) -> Tensor:
+    r"""``(N, D) -> (N,)``, as :math:`m \lVert v / m \rVert_p` with m the largest entry's size.
+
+    Powers of the entries themselves overflow or vanish in single precision: 0.01 to the 20th is 0.
+    """
+    largest = rows.detach().abs().amax(dim=1)
+    # The two m cancel whatever m is, so its own derivative would be zero: it may be detached.
+    scale = torch.where((largest > 0) & largest.isfinite(), largest, 1)
+    share: Tensor = torch.linalg.vector_norm(rows / scale[:, None], ord=p, dim=1)
+    return scale * share

@@ -1,0 +1,101 @@
+"""Random numbers that depend on a seed and a sample's index, not on the batch."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rightreasons.core.checks import check_integer
+
+__all__ = ["drawn_from", "random_stream", "sample_noise"]
+
+
+def random_stream(seed: int, *purpose: str | int) -> np.random.Generator:
+    """Start the stream of a seed and a purpose.
+
+    Streams of different purposes are independent: drawing the test colours is not disturbed by
+    how many numbers the training corners took, nor by the global random state.
+
+    Args:
+        seed: From 0.
+        purpose: Words and numbers, such as ``"decoy_digits", "train"`` or an epoch.
+
+    Example:
+        >>> first, again = random_stream(0, "train"), random_stream(0, "train")
+        >>> bool(first.random() == again.random() != random_stream(0, "test").random())
+        True
+    """
+    check_integer("seed", seed, low=0)
+    digest = hashlib.sha256(repr((seed, *purpose)).encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16], "little"))
+
+
+@contextmanager
+def drawn_from(seed: int, *purpose: int) -> Iterator[None]:
+    """Let torch, NumPy and `random` draw from this seed inside, and as before afterwards."""
+    torch_state, numpy_state, python_state = (
+        torch.get_rng_state(),
+        np.random.get_state(),
+        random.getstate(),
+    )
+    number = int(np.random.SeedSequence([seed, *purpose]).generate_state(1)[0])
+    torch.default_generator.manual_seed(number)
+    np.random.seed(number)
+    random.seed(number)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(torch_state)
+        np.random.set_state(numpy_state)
+        random.setstate(python_state)
+
+
+def sample_noise(
+    index: Tensor,
+    shape: Sequence[int],
+    *,
+    num_draws: int,
+    seed: int,
+    kind: Literal["uniform", "normal"] = "uniform",
+) -> Tensor:
+    """Draw for each sample from a stream of its own, started by the seed and its place.
+
+    The global random state is neither used nor moved.
+
+    Args:
+        index: ``(N,)``, the place of each sample in its data set.
+        shape: Of one draw.
+        num_draws: How many for each sample.
+        seed: Of all streams.
+        kind: Uniform in [0, 1), or standard normal.
+
+    Returns:
+        ``(num_draws, N, *shape)``, single precision, on the device of ``index``.
+
+    Example:
+        >>> both = sample_noise(torch.tensor([7, 9]), (3,), num_draws=2, seed=0)
+        >>> alone = sample_noise(torch.tensor([9]), (3,), num_draws=2, seed=0)
+        >>> both.shape, torch.equal(both[:, 1:], alone)
+        (torch.Size([2, 2, 3]), True)
+    """
+    draw = torch.rand if kind == "uniform" else torch.randn
+    generator = torch.Generator()
+    noise = torch.empty(len(index), num_draws, *shape)
+    for row, place in enumerate(index.tolist()):
+        generator.manual_seed(_start(seed, place))
+        noise[row] = draw((num_draws, *shape), generator=generator)
+    return noise.transpose(0, 1).to(index.device)
+
+
+def _start(seed: int, place: int) -> int:
+    """Scatter neighbouring seeds and places over 32 bits, of which a generator takes no more."""
+    mixed = (seed * 0x9E3779B97F4A7C15 + place * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB) % 2**64
+    mixed = (mixed ^ (mixed >> 31)) * 0xD6E8FEB86659FD93 % 2**64
+    return mixed >> 32

@@ -1,0 +1,3 @@
+"""Reading of images: files, manifests, memory, streams."""
+
+__all__: list[str] = []

@@ -1,0 +1,175 @@
+"""From a table of image files to `Splits`: all checked, in memory or on disk."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+
+from rightreasons.core.checks import check_flag, check_integer
+from rightreasons.datasets.dataset import Card, Dataset, InMemory, Splits
+from rightreasons.datasets.images.manifest import Manifest
+from rightreasons.datasets.images.reader import (
+    ImageReader,
+    decode_into_memory,
+    decoding_problems,
+    survey,
+)
+from rightreasons.datasets.images.stream import ImageStream
+from rightreasons.datasets.splitting import group_counts
+from rightreasons.errors import DatasetCorruptError, InvalidSettingError
+
+__all__ = ["Reading", "checked_size", "image_splits"]
+
+MAX_WORKERS = 4
+MAX_LINES = 500
+BYTES_PER_VALUE = 4
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How image files are read; the settings loaders of image folders share.
+
+    Args:
+        workers: Threads that decode into memory, or processes that read ahead from disk; the
+            number of processors, at most 4, if None.
+        in_memory: Decode everything once; ``"auto"``: if it fits into ``memory_limit``.
+        memory_limit: In bytes of decoded images and masks.
+        verify: Decode every file once before streaming from disk.
+    """
+
+    workers: int | None = None
+    in_memory: bool | Literal["auto"] = "auto"
+    memory_limit: int = 2 << 30
+    verify: bool = True
+
+    def __post_init__(self) -> None:
+        if self.in_memory != "auto" and not isinstance(self.in_memory, bool):
+            raise InvalidSettingError(
+                f"Expected `in_memory` to be 'auto', True or False, but got {self.in_memory!r}."
+            )
+        check_integer("memory_limit", self.memory_limit, low=0)
+        if self.workers is not None:
+            check_integer("workers", self.workers, low=0)
+        check_flag("verify", self.verify)
+
+    @property
+    def num_workers(self) -> int:
+        """The number of threads or processes."""
+        return min(MAX_WORKERS, os.cpu_count() or 1) if self.workers is None else self.workers
+
+
+def image_splits(
+    manifest: Manifest,
+    problems: Sequence[str],
+    *,
+    size: tuple[int, int] | None,
+    channels: int,
+    mask_polarity: str,
+    card: Card,
+    reading: Reading,
+    mask_threshold: float | None = None,
+) -> Splits:
+    """Read the images of a table; every problem of the table and the files is raised at once.
+
+    Splits other than train, val and test become ``more_tests``.
+
+    Args:
+        manifest: The table.
+        problems: What is already known to be wrong with it.
+        size: Height and width to resize to; None for the one all images have.
+        channels: 3 or 1.
+        mask_polarity: What is white in mask files, see `ImageReader`.
+        card: Names, shape and counts are filled in.
+        reading: How to read.
+        mask_threshold: What is white, see `ImageReader`.
+
+    Raises:
+        DatasetCorruptError: One line for each problem.
+    """
+    workers = reading.num_workers
+    sound, common_size, file_problems = survey(manifest, size, workers=workers)
+    reader = ImageReader(
+        root=manifest.root,
+        size=common_size or (1, 1),
+        channels=channels,
+        mask_polarity=mask_polarity,
+        mask_threshold=mask_threshold,
+    )
+    found = [*problems, *file_problems]
+    if found:
+        found += decoding_problems(sound, reader, workers=workers)
+    _raise_all(found, manifest)
+    card = _filled(card, manifest, reader)
+    fits = _num_bytes(manifest, reader) <= reading.memory_limit
+    keep = fits if reading.in_memory == "auto" else reading.in_memory
+    parts = (_in_memory if keep else _streamed)(manifest, reader, card, reading)
+    train, val, test = parts.pop("train"), parts.pop("val", None), parts.pop("test")
+    return Splits(train=train, val=val, test=test, more_tests=parts)
+
+
+def checked_size(size: object) -> tuple[int, int] | None:
+    """Height and width from a number of pixels or a pair; None stays None."""
+    if size is None:
+        return None
+    sides = (size, size) if isinstance(size, int) else size
+    if not isinstance(sides, list | tuple) or len(sides) != 2:
+        raise InvalidSettingError(
+            f"Expected `size` to be a number of pixels or height and width, but got {size!r}."
+        )
+    return check_integer("size", sides[0], low=1), check_integer("size", sides[1], low=1)
+
+
+def _raise_all(problems: list[str], manifest: Manifest) -> None:
+    if problems:
+        more = len(problems) - MAX_LINES
+        lines = problems[:MAX_LINES] + ([f"… and {more} more"] if more > 0 else [])
+        listing = "\n".join(f"  {line}" for line in lines)
+        raise DatasetCorruptError(
+            f"Expected {manifest.root} to hold images as {manifest.origin}, but got "
+            f"{len(problems)} problem{'s' if len(problems) > 1 else ''}:\n{listing}"
+        )
+
+
+def _num_bytes(manifest: Manifest, reader: ImageReader) -> int:
+    planes = reader.channels + manifest.has_masks
+    return len(manifest.entries) * planes * reader.size[0] * reader.size[1] * BYTES_PER_VALUE
+
+
+def _filled(card: Card, manifest: Manifest, reader: ImageReader) -> Card:
+    groups = torch.tensor([entry.group for entry in manifest.part("train")])
+    return replace(
+        card,
+        classes=manifest.classes,
+        groups=manifest.groups,
+        shape=(reader.channels, *reader.size),
+        train_group_counts=group_counts(groups, len(manifest.groups)) if manifest.groups else (),
+    )
+
+
+def _in_memory(
+    manifest: Manifest, reader: ImageReader, card: Card, reading: Reading
+) -> dict[str, Dataset]:
+    decoded = {
+        split: decode_into_memory(
+            entries, reader, has_groups=bool(manifest.groups), workers=reading.num_workers
+        )
+        for split in manifest.splits
+        if (entries := manifest.part(split))
+    }
+    _raise_all([problem for _, some in decoded.values() for problem in some], manifest)
+    return {split: InMemory(batch, card) for split, (batch, _) in decoded.items()}
+
+
+def _streamed(
+    manifest: Manifest, reader: ImageReader, card: Card, reading: Reading
+) -> dict[str, Dataset]:
+    workers = reading.num_workers
+    if reading.verify:
+        _raise_all(decoding_problems(manifest.entries, reader, workers=workers), manifest)
+    return {
+        split: ImageStream(entries, reader, card, workers=workers)
+        for split in manifest.splits
+        if (entries := manifest.part(split))
+    }

@@ -1,0 +1,101 @@
+"""Images that stay on disk and are decoded when a batch asks for them."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from rightreasons.core.progress import progress
+from rightreasons.datasets.dataset import Card, Dataset
+from rightreasons.datasets.images.manifest import Entry
+from rightreasons.datasets.images.reader import ImageReader
+from rightreasons.datasets.parallel import read_ahead
+from rightreasons.errors import DatasetNotFoundError
+from rightreasons.types import Batch
+
+__all__ = ["ImageStream"]
+
+
+class ImageStream(Dataset):
+    """Rows of a table whose images are read from disk, ahead of time by worker processes.
+
+    Args:
+        entries: The rows, at least one.
+        reader: What turns a row into tensors.
+        card: What they are.
+        workers: How many processes `batches` reads ahead with; 0 for none.
+    """
+
+    def __init__(
+        self, entries: Sequence[Entry], reader: ImageReader, card: Card, *, workers: int = 0
+    ) -> None:
+        self.entries = tuple(entries)
+        self.reader = reader
+        self.card = card
+        self.workers = workers
+        self._has_masks = any(entry.mask for entry in self.entries)
+        self._labels = torch.tensor([entry.label for entry in self.entries])
+        self._groups = torch.tensor([entry.group for entry in self.entries])
+        self._annotated = torch.tensor([bool(entry.mask) for entry in self.entries])
+        self._digest: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def take(self, rows: Tensor) -> Batch:
+        """See `Dataset.take`."""
+        entries = [self.entries[row] for row in rows.tolist()]
+        masks = self._has_masks
+        return Batch.trusted(
+            x=torch.stack([self.reader.image(entry) for entry in entries]),
+            y=self._labels[rows],
+            mask=torch.stack([self.reader.mask(entry) for entry in entries]) if masks else None,
+            annotated=self._annotated[rows] if masks else None,
+            group=self._groups[rows] if self.card.groups else None,
+            index=rows,
+        )
+
+    @property
+    def labels(self) -> Tensor:
+        """See `Dataset.labels`."""
+        return self._labels
+
+    @property
+    def groups(self) -> Tensor | None:
+        """See `Dataset.groups`."""
+        return self._groups if self.card.groups else None
+
+    @property
+    def has_masks(self) -> bool:
+        """See `Dataset.has_masks`."""
+        return self._has_masks
+
+    def digest(self) -> str:
+        """See `Dataset.digest`; reads every file once, and remembers the result."""
+        if self._digest is None:
+            reader = self.reader
+            how = (reader.size, reader.channels, reader.mask_polarity, reader.mask_threshold)
+            sha = hashlib.sha256(repr(how).encode())
+            with progress("hashing images", total=len(self)) as advance:
+                for entry in self.entries:
+                    sha.update(repr((entry.label, entry.group)).encode())
+                    sha.update(self._content(entry.file))
+                    sha.update(self._content(entry.mask) if entry.mask else b"no mask")
+                    advance(1)
+            self._digest = sha.hexdigest()
+        return self._digest
+
+    def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
+        """See `Dataset.batches`; the worker processes end with the iterator."""
+        return read_ahead(self.take, rows, workers=self.workers)
+
+    def _content(self, name: str) -> bytes:
+        path = self.reader.root / name
+        try:
+            return hashlib.sha256(path.read_bytes()).digest()
+        except OSError as error:
+            raise DatasetNotFoundError(
+                f"Expected the file {path}, which was there when the data were loaded, but got: "
+                f"{error}. Load the data again."
+            ) from error

@@ -1,0 +1,3 @@
+"""One data set = one file."""
+
+__all__: list[str] = []

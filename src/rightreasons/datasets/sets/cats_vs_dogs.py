@@ -1,0 +1,110 @@
+"""Cats and dogs, as the Asirra photographs come."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from rightreasons.core.rng import random_stream
+from rightreasons.datasets.dataset import Card, Splits
+from rightreasons.datasets.images.manifest import Entry, Manifest
+from rightreasons.datasets.images.splits import Reading, checked_size, image_splits
+from rightreasons.datasets.splitting import dealt_out
+from rightreasons.errors import DatasetNotFoundError
+
+__all__ = ["cats_vs_dogs"]
+
+CLASSES = ("cat", "dog")
+SUFFIXES = (".jpeg", ".jpg", ".png")
+CARD = Card(
+    name="cats_vs_dogs",
+    description="Photographs of cats and dogs.",
+    source="Asirra, J. Elson et al. 2007, as distributed by Microsoft and Kaggle",
+    licence="Microsoft Research's terms for Asirra",
+    shortcut="none known",
+)
+
+
+def cats_vs_dogs(
+    data_dir: str | PathLike[str],
+    *,
+    size: int = 64,
+    seed: int = 0,
+    test_share: float = 0.2,
+    validation_share: float = 0.1,
+    in_memory: bool | Literal["auto"] = "auto",
+    workers: int | None = None,
+) -> Splits:
+    """Photographs of cats and dogs; no masks, no groups.
+
+    The folder is that of Microsoft (``PetImages/Cat/0.jpg``, ``PetImages/Dog/0.jpg``), with or
+    without ``PetImages`` around it, or Kaggle's (``train/cat.0.jpg``, ``train/dog.0.jpg``). Files
+    of no bytes, of which Microsoft's archive has some, are left out.
+
+    Differs from the paper: it does not say which images it tests on; here one permutation deals
+    all of them out, stratified by class.
+
+    Args:
+        data_dir: The folder.
+        size: Side in pixels, 64 as in the literature on selective classification.
+        seed: Of the split.
+        test_share: Of all images, above 0.
+        validation_share: Of all images; 0 for none.
+        in_memory: Decode everything once; ``"auto"``: if it fits into 2 GiB.
+        workers: Threads or processes that decode; the number of processors, at most 4, if None.
+
+    Raises:
+        DatasetNotFoundError: The folders are not there.
+        DatasetCorruptError: One line for each file that cannot be read.
+
+    References:
+        asgari2022masktune
+    """
+    stated_size = checked_size(size)
+    reading = Reading(workers=workers, in_memory=in_memory)
+    stream = random_stream(seed, "cats_vs_dogs", "split")
+    root = Path(data_dir).expanduser()
+    files = [_images(root, name) for name in CLASSES]
+    if not all(files):
+        raise DatasetNotFoundError(
+            f"Expected images of cats and dogs in {root}, in PetImages/Cat and PetImages/Dog or as "
+            f"train/cat.0.jpg and train/dog.0.jpg, but found {len(files[0])} cats and "
+            f"{len(files[1])} dogs. Unpack Microsoft's or Kaggle's archive there."
+        )
+    label = torch.tensor([number for number, some in enumerate(files) for _ in some])
+    splits = dealt_out(
+        label, test_share=test_share, validation_share=validation_share, stream=stream
+    )
+    entries = [
+        Entry(place + 1, str(path.relative_to(root)), splits[place], int(label[place]), -1, "")
+        for place, path in enumerate(path for some in files for path in some)
+    ]
+    return image_splits(
+        Manifest(root, tuple(entries), CLASSES, (), origin="cats and dogs come"),
+        [],
+        size=stated_size,
+        channels=3,
+        mask_polarity="irrelevant",
+        card=CARD,
+        reading=reading,
+    )
+
+
+def _images(root: Path, name: str) -> list[Path]:
+    """The image files of a class, from the first place that has any."""
+    places = [
+        *((folder / name.capitalize(), "*") for folder in (root / "PetImages", root)),
+        *((folder, f"{name}.*") for folder in (root / "train", root)),
+    ]
+    for folder, pattern in places:
+        found = [
+            path
+            for path in sorted(folder.glob(pattern))
+            if path.suffix.lower() in SUFFIXES and path.stat().st_size
+        ]
+        if found:
+            return found
+    return []

@@ -1,0 +1,182 @@
+"""CelebA-Hair: is the hair blond? In training the sex tells."""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+from rightreasons.core.checks import check_flag, check_integer
+from rightreasons.datasets.augmented import Augmented
+from rightreasons.datasets.dataset import Card, Splits
+from rightreasons.datasets.images.manifest import Entry, Manifest
+from rightreasons.datasets.images.splits import Reading, checked_size, image_splits
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
+
+__all__ = ["SUFFIXES", "celeba_hair", "read_celeba_column"]
+
+SUFFIXES = (".csv", ".txt")  # as Kaggle and WILDS have them, as they were published
+
+
+def read_celeba_column(path: Path, columns: list[str]) -> dict[str, list[int]]:
+    """Some columns of a table, by the name of the image.
+
+    Args:
+        path: ``.csv`` with a header; or ``.txt``, where columns are parted by spaces, a table of
+            attributes begins with a count and a header, and a table of splits has neither.
+        columns: Names in the header; of a table without one, the columns there are.
+
+    Raises:
+        DatasetCorruptError: It has no such column, or not a whole number in it.
+    """
+    try:
+        rows = _comma_rows(path) if path.suffix == ".csv" else _space_rows(path, columns)
+        header = next(rows, [])
+        places = [header.index(name) for name in columns]
+        found = {row[0]: [int(row[place]) for place in places] for row in rows}
+        if not found:
+            raise ValueError("it has no rows")
+    except (OSError, UnicodeDecodeError, csv.Error, ValueError, IndexError) as error:
+        raise DatasetCorruptError(
+            f"Expected {path} to be CelebA's table with whole numbers in {', '.join(columns)}, but "
+            f"got: {error}. Copy it anew."
+        ) from error
+    return found
+
+
+def _comma_rows(path: Path) -> Iterator[list[str]]:
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        yield from (row for row in csv.reader(lines, strict=True) if row)
+
+
+def _space_rows(path: Path, columns: list[str]) -> Iterator[list[str]]:
+    with path.open(encoding="utf-8") as lines:
+        rows = [line.split() for line in lines if line.strip()]
+    if len(rows) > 1 and len(rows[0]) == 1:  # the count, then names of all columns but the first
+        yield ["image_id", *rows[1]]
+        yield from rows[2:]
+    else:
+        yield ["image_id", *columns]
+        yield from rows
+
+
+ATTRIBUTES, SPLITS, IMAGES = "list_attr_celeba", "list_eval_partition", "img_align_celeba"
+FOLDERS = (  # of the user, of WILDS, of group DRO, of torchvision
+    Path(),
+    Path("celebA_v1.0"),
+    Path("data"),
+    Path("celeba"),
+)
+PARTS = ("train", "val", "test")  # 0, 1, 2
+GROUPS = ("dark, female", "dark, male", "blond, female", "blond, male")
+CARD = Card(
+    name="celeba_hair",
+    description="Faces of celebrities: is the hair blond?",
+    source="CelebA, Z. Liu et al. 2015; task and groups of S. Sagawa et al. 2020",
+    licence="non-commercial research",
+    shortcut="One in a hundred training faces is a man with blond hair: most blond ones are women.",
+)
+
+
+def celeba_hair(
+    data_dir: str | PathLike[str],
+    *,
+    size: int = 224,
+    seed: int = 0,
+    flip: bool = False,
+    crop: int = 0,
+    in_memory: bool | Literal["auto"] = "auto",
+    workers: int | None = None,
+    verify: bool = False,
+) -> Splits:
+    """CelebA-Hair: blond or dark hair, which the sex tells in training; no masks.
+
+    The folder as WILDS, group DRO or torchvision leave it, itself or one level above::
+
+        list_attr_celeba.csv       image_id,…,Blond_Hair,…,Male,…    -1 or 1; or .txt as published
+        list_eval_partition.csv    image_id,partition                0, 1, 2 train, validate, test
+        img_align_celeba/000001.jpg
+
+    The label is 1 for blond hair, the group ``2 * label + male``. Images are resized, which
+    ignores the aspect ratio, and scaled to [0, 1].
+
+    Differs from the paper: group DRO crops the middle square first.
+
+    Args:
+        data_dir: The folder.
+        size: Side in pixels.
+        seed: Of the flips and crops.
+        flip: Mirror training images at random, see `Augmented`.
+        crop: Move training images by up to so many pixels at random, see `Augmented`.
+        in_memory: Decode everything once; ``"auto"``: if it fits into 2 GiB.
+        workers: Threads or processes that decode; the number of processors, at most 4, if None.
+        verify: Decode every file once before streaming from disk; False finds damaged ones in
+            training.
+
+    Raises:
+        DatasetNotFoundError: The tables are not there.
+        DatasetCorruptError: They contradict each other, or a line for each bad file.
+
+    References:
+        liu2015deep, sagawa2020distributionally
+    """
+    stated_size = checked_size(size)
+    reading = Reading(workers=workers, in_memory=in_memory, verify=verify)
+    augment = check_flag("flip", flip) | bool(check_integer("crop", crop, low=0))
+    check_integer("seed", seed, low=0)
+    manifest, problems = _listed(*_tables(Path(data_dir).expanduser()))
+    splits = image_splits(
+        manifest,
+        problems,
+        size=stated_size,
+        channels=3,
+        mask_polarity="irrelevant",
+        card=CARD,
+        reading=reading,
+    )
+    if augment:
+        return replace(splits, train=Augmented(splits.train, flip=flip, crop=crop, seed=seed))
+    return splits
+
+
+def _tables(above: Path) -> tuple[Path, Path]:
+    for folder in FOLDERS:
+        for suffix in SUFFIXES:
+            paths = [above / folder / f"{name}{suffix}" for name in (ATTRIBUTES, SPLITS)]
+            if all(path.is_file() for path in paths):
+                return paths[0], paths[1]
+    raise DatasetNotFoundError(
+        f"Expected CelebA in {above}, but found no {ATTRIBUTES} and {SPLITS}, both as "
+        f"{' or as '.join(SUFFIXES)}, there or in {', '.join(map(str, FOLDERS[1:]))}. Unpack the "
+        f"tables and {IMAGES} there."
+    )
+
+
+def _listed(attributes: Path, splits: Path) -> tuple[Manifest, list[str]]:
+    faces = read_celeba_column(attributes, ["Blond_Hair", "Male"])
+    parts = {name: some[0] for name, some in read_celeba_column(splits, ["partition"]).items()}
+    entries, problems = list[Entry](), list[str]()
+    for row, (name, values) in enumerate(faces.items(), start=1):
+        blond, male = (int(value == 1) for value in values)
+        part = parts.get(name, -1)
+        if part not in range(len(PARTS)) or not {*values} <= {-1, 0, 1}:
+            said = f"the partition {parts.get(name, 'nowhere')} and the attributes {values}"
+            problems.append(f"row {row}, {name}: has {said}, expected 0, 1 or 2 and 1 or -1")
+            continue
+        entries.append(
+            Entry(
+                row=row,
+                file=f"{IMAGES}/{name}",
+                split=PARTS[part],
+                label=blond,
+                group=2 * blond + male,
+                mask="",
+            )
+        )
+    for split in ("train", "test"):
+        if not any(entry.split == split for entry in entries):
+            problems.append(f"no face is in the part {split!r}")
+    names, root = ("dark", "blond"), attributes.parent
+    origin = f"{attributes.name} and {splits.name} say"
+    return Manifest(root, tuple(entries), names, GROUPS, origin=origin), problems

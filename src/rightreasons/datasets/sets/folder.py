@@ -1,0 +1,116 @@
+"""The user's own images: a folder of files and a table that says what they are."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+from rightreasons.core.checks import check_choice, check_flag, check_integer
+from rightreasons.datasets.augmented import Augmented
+from rightreasons.datasets.dataset import Card, Splits
+from rightreasons.datasets.images.manifest import Manifest, read_manifest
+from rightreasons.datasets.images.splits import Reading, checked_size, image_splits
+from rightreasons.errors import InvalidSettingError
+
+__all__ = ["folder"]
+
+POLARITIES = ("irrelevant", "relevant")
+
+
+def folder(
+    path: str | PathLike[str],
+    *,
+    mask_polarity: str | None = None,
+    size: int | Sequence[int] | None = None,
+    channels: int = 3,
+    workers: int | None = None,
+    in_memory: bool | Literal["auto"] = "auto",
+    memory_limit: int = 2 << 30,
+    verify: bool = True,
+    flip: bool = False,
+    crop: int = 0,
+    seed: int = 0,
+    card: Card | None = None,
+) -> Splits:
+    """Your own images: a folder with a table data.csv of file, label and split.
+
+    ``data.csv`` has a header and a row for each image::
+
+        file,label,split,group,mask
+        images/001.jpg,cat,train,indoors,masks/001.png
+        images/002.jpg,dog,test,outdoors,
+
+    - ``file`` (or ``img_filename``, ``filename``): relative to the folder.
+    - ``label`` (or ``y``): names or numbers. The classes are the distinct values, sorted (by
+      number if all are numbers), and are numbered from 0 in this order.
+    - ``split``: ``train``, ``val`` or ``test``, or 0, 1, 2; ``val`` may be absent.
+    - ``group``, optional: names or numbers, sorted likewise; empty is unknown. Without it, an
+      attribute ``a`` or ``place`` makes the group ``label * num_attributes + attribute``, as in
+      the tables of group DRO and WILDS.
+    - ``mask``, optional: a black and white image of the same size as the image, PNG by
+      preference; its polarity must be stated. A row without one gets a mask of zeros and
+      ``annotated=False``; a split without any has no masks.
+
+    Images are turned upright, converted, resized (which ignores the aspect ratio) and scaled to
+    [0, 1]; masks go through the same geometry with the nearest pixel. Every problem of the table
+    and the files is reported at once.
+
+    Args:
+        path: The folder.
+        mask_polarity: What is white in the masks: ``"irrelevant"``, what the model must not look
+            at, or ``"relevant"``, what it should look at (inverted here). Needed if there are
+            masks.
+        size: Side in pixels, or height and width; the images' own if they are all alike.
+        channels: 3 for colour, 1 for grey.
+        workers: Threads that decode into memory, or processes that read ahead from disk; the
+            number of processors, at most 4, if None.
+        in_memory: Decode everything once; ``"auto"``: if it fits into ``memory_limit``.
+        memory_limit: In bytes of decoded images and masks.
+        verify: Decode every file once before streaming from disk, so that damaged ones are found
+            now; False finds them in training.
+        flip: Mirror training images at random, see `Augmented`.
+        crop: Move training images by up to so many pixels at random, see `Augmented`.
+        seed: Of the flips and crops.
+        card: What to say of the data; names, shape and counts are filled in.
+
+    Raises:
+        DatasetNotFoundError: There is no ``data.csv``.
+        DatasetCorruptError: One line for each problem, with row and file.
+    """
+    if mask_polarity is not None:
+        check_choice("mask_polarity", mask_polarity, POLARITIES)
+    stated_size = checked_size(size)
+    if channels not in (1, 3):
+        raise InvalidSettingError(f"Expected `channels` to be 1 or 3, but got {channels!r}.")
+    reading = Reading(
+        workers=workers, in_memory=in_memory, memory_limit=memory_limit, verify=verify
+    )
+    augment = check_flag("flip", flip) | bool(check_integer("crop", crop, low=0))
+    check_integer("seed", seed, low=0)
+    manifest, problems = read_manifest(Path(path).expanduser())
+    if manifest.has_masks and mask_polarity is None:
+        problems.append(
+            "`mask_polarity` is not stated, but the table has masks: pass 'irrelevant' if white "
+            "is what the model must not look at, 'relevant' if white is what it should look at"
+        )
+    splits = image_splits(
+        manifest,
+        problems,
+        size=stated_size,
+        channels=channels,
+        mask_polarity=mask_polarity or POLARITIES[0],
+        card=card or _plain_card(manifest),
+        reading=reading,
+    )
+    if augment:
+        return replace(splits, train=Augmented(splits.train, flip=flip, crop=crop, seed=seed))
+    return splits
+
+
+def _plain_card(manifest: Manifest) -> Card:
+    return Card(
+        name="folder",
+        description=f"{len(manifest.entries):,} images from the folder {manifest.root.name!r}.",
+        shortcut="what the masks mark" if manifest.has_masks else "unknown",
+    )

@@ -1,0 +1,109 @@
+"""Waterbirds: birds of land and water before backgrounds of land and water."""
+
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+from rightreasons.core.checks import check_flag, check_integer
+from rightreasons.datasets.augmented import Augmented
+from rightreasons.datasets.dataset import Card, Splits
+from rightreasons.datasets.images.manifest import read_manifest
+from rightreasons.datasets.images.splits import Reading, checked_size, image_splits
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
+
+__all__ = ["waterbirds"]
+
+TABLE = "metadata.csv"
+FOLDERS = (  # of the user, of WILDS, of group DRO
+    Path(),
+    Path("waterbirds_v1.0"),
+    Path("waterbird_complete95_forest2water2"),
+    Path("data", "waterbird_complete95_forest2water2"),
+)
+GROUPS = ("landbird, land", "landbird, water", "waterbird, land", "waterbird, water")
+AS_NUMBERED = tuple(f"label {y}, place {place}" for y in (0, 1) for place in (0, 1))
+CARD = Card(
+    name="waterbirds",
+    description="Photographs of birds, cut out and put before other backgrounds.",
+    source=(
+        "Waterbirds, S. Sagawa et al. 2020: birds of CUB-200-2011, C. Wah et al. 2011, before "
+        "Places, B. Zhou et al. 2017"
+    ),
+    licence="non-commercial research and education",
+    shortcut="In training 95 % of the birds have the background of their kind; at test half have.",
+)
+
+
+def waterbirds(
+    data_dir: str | PathLike[str],
+    *,
+    size: int = 224,
+    seed: int = 0,
+    flip: bool = False,
+    crop: int = 0,
+    in_memory: bool | Literal["auto"] = "auto",
+    workers: int | None = None,
+    verify: bool = True,
+) -> Splits:
+    """Waterbirds: does the background tell the bird? Four groups, no masks.
+
+    The folder as WILDS or group DRO leave it, itself or one level above::
+
+        metadata.csv         img_id,img_filename,y,split,place,place_filename
+        001.Black_footed_Albatross/Black_Footed_Albatross_0046_18.jpg
+
+    Labels (1 is a waterbird), backgrounds (1 is water) and the official split (0, 1 and 2 train,
+    validate and test) are those of the table; the group is ``2 * y + place``. Images are resized,
+    which ignores the aspect ratio, and scaled to [0, 1].
+
+    Differs from the paper: group DRO enlarges images by 8/7 and crops the middle.
+
+    Args:
+        data_dir: The folder.
+        size: Side in pixels.
+        seed: Of the flips and crops.
+        flip: Mirror training images at random, see `Augmented`.
+        crop: Move training images by up to so many pixels at random, see `Augmented`.
+        in_memory: Decode everything once; ``"auto"``: if it fits into 2 GiB.
+        workers: Threads or processes that decode; the number of processors, at most 4, if None.
+        verify: Decode every file once before streaming from disk.
+
+    Raises:
+        DatasetNotFoundError: The table is not there.
+        DatasetCorruptError: The table is of something else, or a line for each bad file.
+
+    References:
+        sagawa2020distributionally
+    """
+    stated_size = checked_size(size)
+    reading = Reading(workers=workers, in_memory=in_memory, verify=verify)
+    augment = check_flag("flip", flip) | bool(check_integer("crop", crop, low=0))
+    check_integer("seed", seed, low=0)
+    above = Path(data_dir).expanduser()
+    roots = [above / folder for folder in FOLDERS if (above / folder / TABLE).is_file()]
+    if not roots:
+        raise DatasetNotFoundError(
+            f"Expected Waterbirds in {above}, but found no {TABLE} there or in "
+            f"{', '.join(map(str, FOLDERS[1:]))}. Unpack the archive of WILDS or of group DRO "
+            "there."
+        )
+    manifest, problems = read_manifest(roots[0], table=TABLE)
+    if manifest.classes != ("0", "1") or manifest.groups != AS_NUMBERED:
+        raise DatasetCorruptError(
+            f"Expected {roots[0] / TABLE} to have labels `y` and backgrounds `place` that are 0 or "
+            f"1, both of each, but got the labels {', '.join(manifest.classes)} and the groups "
+            f"{'; '.join(manifest.groups) or 'none'}. Is it Waterbirds?"
+        )
+    splits = image_splits(
+        replace(manifest, classes=("landbird", "waterbird"), groups=GROUPS),
+        problems,
+        size=stated_size,
+        channels=3,
+        mask_polarity="irrelevant",
+        card=CARD,
+        reading=reading,
+    )
+    if augment:
+        return replace(splits, train=Augmented(splits.train, flip=flip, crop=crop, seed=seed))
+    return splits

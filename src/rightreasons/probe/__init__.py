@@ -1,0 +1,3 @@
+"""One differentiable pass of a model over a batch."""
+
+__all__: list[str] = []

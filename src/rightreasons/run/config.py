@@ -1,0 +1,172 @@
+"""What a run is asked to do, as a value that can be written down and read back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+from torch import nn
+
+from rightreasons import models
+from rightreasons.core.files import plain_values, write_atomically
+from rightreasons.datasets import Splits, load
+from rightreasons.errors import CheckpointMismatchError, InvalidSettingError, RunNotFoundError
+from rightreasons.metrics import METRICS, Metric
+from rightreasons.objectives import Objective
+from rightreasons.objectives.recipes import RECIPES
+from rightreasons.strategies import STRATEGIES, Strategy
+from rightreasons.training.distributed import seeded
+
+__all__ = ["Config", "load_config", "refuse_other_config", "save_config", "unreadable"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything a run depends on; as `fit`'s arguments where the names are the same.
+
+    Args:
+        data: Name of the data set.
+        recipe: Name of the recipe.
+        model: Name of the model.
+        data_dir: Where the data set's files are, if it needs any.
+        data_settings: Of the data set. Its seed is the run's unless given here.
+        settings: Of the recipe.
+        model_settings: Of the model.
+        metrics: Names of what to measure; None is every metric the data suit.
+        metric_settings: Settings of metrics by name, for some of those that are measured. All
+            take ``max_samples`` too, see `Metric.limited`.
+        validation_metrics: Names of what to measure on validation data, where ``metrics`` take
+            long and few of them are chosen by; None is the same as at test.
+        strategy: Name of the strategy; ``"once"`` is one fit.
+        strategy_settings: Of the strategy.
+    """
+
+    data: str
+    recipe: str = "erm"
+    model: str = "mlp"
+    data_dir: str | None = None
+    data_settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    model_settings: dict[str, Any] = field(default_factory=dict)
+    metrics: list[str] | None = None
+    metric_settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    validation_metrics: list[str] | None = None
+    strategy: str = "once"
+    strategy_settings: dict[str, Any] = field(default_factory=dict)
+    epochs: int = 10
+    batch_size: int = 250
+    lr: float = 2e-3
+    optimizer: str = "adam"
+    scheduler: str = "cosine"
+    seed: int = 0
+    clip: float | None = None
+    accumulate: int = 1
+    select: str = "none"
+    precision: str = "32-true"
+    accelerator: str = "auto"
+    devices: int = 1
+    frozen_statistics: bool = False
+    max_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):  # so that a configuration is what its file says
+            object.__setattr__(self, entry.name, plain_values(getattr(self, entry.name)))
+
+    def load_data(self) -> Splits:
+        """The data set this run is about."""
+        settings = {"seed": self.seed, **self.data_settings}
+        return load(self.data, data_dir=self.data_dir, **settings)
+
+    def build_model(self, data: Splits) -> nn.Module:
+        """The untrained model, for these data's classes, channels and size."""
+        channels, *size = data.card.shape
+        with seeded(self.seed):
+            return models.create(
+                self.model,
+                classes=len(data.card.classes),
+                channels=channels,
+                size=tuple(size),
+                **self.model_settings,
+            )
+
+    def build_objective(self) -> Objective:
+        """The recipe with its settings."""
+        return RECIPES.create(self.recipe, **self.settings).with_settings(
+            frozen_statistics=self.frozen_statistics, max_rows=self.max_rows
+        )
+
+    def build_strategy(self) -> Strategy:
+        """The strategy with its settings."""
+        return STRATEGIES.create(self.strategy, **self.strategy_settings)
+
+    def build_metrics(self, split: str = "test") -> list[Metric | str] | None:
+        """The metrics that were named for a split, with their settings; None if none was."""
+        on_validation = self.metrics if self.validation_metrics is None else self.validation_metrics
+        known = {*(self.metrics or ()), *(on_validation or ())}
+        unknown = sorted(set(self.metric_settings) - known)
+        if unknown:
+            raise InvalidSettingError(
+                f"Expected `metric_settings` of metrics that are measured, but got "
+                f"{', '.join(unknown)}. Name them in `metrics`."
+            )
+        names = on_validation if split == "validation" else self.metrics
+        if names is None:
+            return None
+        return [_metric(name, **self.metric_settings.get(name, {})) for name in names]
+
+
+def _metric(name: str, *, max_samples: int | None = None, **settings: Any) -> Metric:
+    return METRICS.create(name, **settings).limited(max_samples)
+
+
+def save_config(folder: Path, config: Config) -> None:
+    """Write ``config.yaml``."""
+    text = yaml.safe_dump(asdict(config), sort_keys=False)
+    write_atomically(folder / "config.yaml", lambda file: file.write(text.encode()))
+
+
+def load_config(folder: str | Path) -> Config:
+    """Read what a run, finished or not, was asked to do."""
+    path = Path(folder)
+    try:
+        config = yaml.safe_load((path / "config.yaml").read_text())
+    except OSError as error:
+        raise RunNotFoundError(
+            f"Expected a run in {path}, but it has no config.yaml. Name the folder that was given "
+            "to `rightreasons train --out`."
+        ) from error
+    except yaml.YAMLError as error:
+        raise unreadable(path / "config.yaml", error) from error
+    if not isinstance(config, dict) or "data" not in config:
+        raise unreadable(path / "config.yaml", "it has no `data`")
+    known = {entry.name for entry in fields(Config)}
+    unknown = sorted(set(config) - known)
+    if unknown:
+        raise InvalidSettingError(
+            f"Expected the keys of {path / 'config.yaml'} among {', '.join(sorted(known))}; "
+            f"but got {', '.join(unknown)}."
+        )
+    return Config(**config)
+
+
+def refuse_other_config(folder: Path, config: Config) -> None:
+    """Raise if the run in a folder was asked for something else; where it runs does not count."""
+    machine = ("accelerator", "data_dir", "devices")
+    before, now = asdict(load_config(folder)), asdict(config)
+    other = [
+        f"{name} {before[name]!r}, now {now[name]!r}"
+        for name in now
+        if name not in machine and before[name] != now[name]
+    ]
+    if other:
+        raise CheckpointMismatchError(
+            f"Expected to resume the run in {folder} as it was begun, but got {'; '.join(other)}. "
+            "Use the same settings, or another folder."
+        )
+
+
+def unreadable(path: Path, why: object) -> RunNotFoundError:
+    """The error for a file of a run that is there and broken."""
+    return RunNotFoundError(f"Expected {path} as rightreasons wrote it, but cannot read it: {why}.")

@@ -1,0 +1,327 @@
+"""A run: one configuration, trained, measured and kept in a folder others can read.
+
+::
+
+    config.yaml         what was asked for
+    checkpoint.pt       where training is; `resume` goes on from it
+    log.jsonl           one line an epoch
+    model.safetensors   the weights
+    results.json        what came out; its keys are in docs/reference/results.md
+    examples.npz        some test samples with mask, prediction and input gradient
+    certificate.json    what was proved of the model, once `certify_run` was asked to
+
+A strategy of several fits has a folder for each, see `Stages`, in the place of a checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from rightreasons.certification import Certificate, certify
+from rightreasons.core.checks import check_choice
+from rightreasons.core.files import load_weights_into, writable_folder, write_atomically, write_json
+from rightreasons.datasets import Dataset, Splits
+from rightreasons.errors import InvalidSettingError, RunNotFoundError
+from rightreasons.probe.probe import Probe, move_to_model
+from rightreasons.run.config import (
+    Config,
+    load_config,
+    refuse_other_config,
+    save_config,
+    unreadable,
+)
+from rightreasons.strategies import Once
+from rightreasons.strategies.stages import is_begun
+from rightreasons.training.distributed import launch_fabric
+from rightreasons.training.evaluate import evaluate, evaluate_parts, prepared_metrics
+from rightreasons.training.fit import Fit
+
+__all__ = [
+    "Config",
+    "Run",
+    "certify_run",
+    "evaluate_run",
+    "load_config",
+    "load_run",
+    "train_run",
+    "write_examples",
+]
+
+NUM_EXAMPLES = 12
+
+
+def write_examples(path: Path, model: nn.Module, data: Dataset) -> None:
+    """Test samples spread over the classes, for pictures."""
+    order = torch.argsort(data.labels, stable=True)
+    rows = order[torch.linspace(0, len(order) - 1, min(NUM_EXAMPLES, len(order))).long()]
+    batch = move_to_model(data.take(rows), model)
+    model.eval()
+    probe = Probe(model, batch, needs_gradient=True, create_graph=False)
+    probability, predicted = probe.logits.softmax(dim=1).max(dim=1)
+    at_prediction = Probe(
+        model, batch.replace(y=predicted), needs_gradient=True, create_graph=False
+    )
+    columns = {
+        "x": batch.x,
+        "y": batch.y,
+        "index": rows,
+        "prediction": predicted,
+        "probability": probability,
+        "attribution": at_prediction.gradient("logit"),
+    }
+    if batch.mask is not None:
+        columns["mask"] = batch.mask
+    arrays = {name: column.detach().cpu().numpy() for name, column in columns.items()}
+    write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
+
+
+logger = logging.getLogger("rightreasons")
+
+
+SPLITS: tuple[Literal["test", "validation"], ...] = ("test", "validation")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run, read back from its folder."""
+
+    folder: Path
+    config: Config
+    results: dict[str, Any]
+
+    def load_model(self, data: Splits) -> nn.Module:
+        """The trained model, as its strategy uses it, in test mode."""
+        model = self.config.build_model(data)
+        load_weights_into(model, self.folder / "model.safetensors")
+        return self.config.build_strategy().deployed(model.eval(), self.folder)
+
+
+def train_run(
+    config: Config,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    data: Splits | None = None,
+    progress: bool | None = None,
+    tensorboard: bool = False,
+    checkpoint_seconds: float = 60.0,
+) -> dict[str, Any]:
+    """Train, measure and write a run; give its results.
+
+    Args:
+        config: What to do.
+        out: The run's folder.
+        resume: Go on with the run in the folder, if there is one.
+        data: The data, if they are loaded already.
+        progress: As for `fit`.
+        tensorboard: As for `fit`.
+        checkpoint_seconds: As for `fit`.
+    """
+    objective, strategy = config.build_objective(), config.build_strategy()
+    data = data or config.load_data()
+    parts: dict[str, Dataset | None] = {"test": data.test, "validation": data.val}
+    parts |= data.more_tests
+    metrics = {split: config.build_metrics(split) for split in parts}
+    for split, part in parts.items():
+        if part is not None and metrics[split] is not None:
+            prepared_metrics(metrics[split], part)
+    model = config.build_model(data)
+    folder = writable_folder(out)
+    if resume and is_begun(folder):
+        refuse_other_config(folder, config)
+    elif not is_begun(folder):
+        save_config(folder, config)
+    fabric = launch_fabric(config.accelerator, config.devices, config.precision)
+    fitted = strategy.fit(
+        model,
+        objective,
+        data,
+        epochs=config.epochs,
+        batch_size=config.batch_size,
+        lr=config.lr,
+        optimizer=config.optimizer,
+        scheduler=config.scheduler,
+        seed=config.seed,
+        clip=config.clip,
+        accumulate=config.accumulate,
+        select=config.select,
+        precision=config.precision,
+        out=folder,
+        resume=resume,
+        progress=progress,
+        tensorboard=tensorboard,
+        checkpoint_seconds=checkpoint_seconds,
+        fabric=fabric,
+    )
+    model = strategy.deployed(model, folder)
+    measured = evaluate_parts(
+        model, parts, metrics, max_rows=config.max_rows, progress=bool(progress)
+    )
+    results = _results(config, data, model, fitted, measured)
+    if fabric.is_global_zero:
+        write_examples(folder / "examples.npz", model, data.test)
+        write_json(folder / "results.json", results)
+    return results
+
+
+def load_run(folder: str | Path) -> Run:
+    """Read a finished run back."""
+    path = Path(folder)
+    config = load_config(path)
+    try:
+        results = json.loads((path / "results.json").read_text())
+    except FileNotFoundError as error:
+        raise RunNotFoundError(
+            f"Expected a finished run in {path}, but it has no results.json. Finish it with "
+            f"`rightreasons train --resume --out {path}`."
+        ) from error
+    except ValueError as error:
+        raise unreadable(path / "results.json", error) from error
+    return Run(path, config, results)
+
+
+def evaluate_run(
+    folder: str | Path,
+    metrics: Sequence[str] | None = None,
+    *,
+    data_dir: str | None = None,
+    max_samples: int | None = None,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Measure a finished run again on its test data, with these metrics; nothing is written.
+
+    Metrics that the run was asked for keep the settings it gave them. ``max_samples`` as for
+    `evaluate`.
+    """
+    run = load_run(folder)
+    config = run.config if data_dir is None else replace(run.config, data_dir=data_dir)
+    data = config.load_data()
+    model = run.load_model(data)
+    if metrics:
+        kept = {name: config.metric_settings.get(name, {}) for name in metrics}
+        config = replace(config, metrics=list(metrics), metric_settings=kept)
+    values = evaluate(
+        model,
+        data.test,
+        config.build_metrics(),
+        max_samples=max_samples,
+        max_rows=config.max_rows,
+        progress=progress,
+    )
+    digest = _compared_digest(run, data)
+    return {**run.results, "data_sha256": digest, "metrics": {"test": values}}
+
+
+def certify_run(
+    folder: str | Path,
+    *,
+    epsilon: float | None,
+    method: Literal["ibp", "crown", "auto"] = "auto",
+    split: Literal["test", "validation"] = "test",
+    data_dir: str | None = None,
+    out: str | Path | None = None,
+    progress: bool = False,
+    **settings: Any,
+) -> Certificate:
+    """Certify the model of a finished run and write the certificate.
+
+    Args:
+        folder: The run's.
+        epsilon: See `certify`; None is the full range.
+        method: See `certify`.
+        split: The part of the data.
+        data_dir: Where the data set's files are, if not where they were.
+        out: The file to write; None is ``certificate.json`` in the run's folder.
+        progress: See `certify`.
+        settings: Further ones of `certify`.
+    """
+    run = load_run(folder)
+    split = check_choice("split", split, SPLITS)
+    config = run.config if data_dir is None else replace(run.config, data_dir=data_dir)
+    data = config.load_data()
+    part = data.test if split == "test" else data.val
+    if part is None:
+        raise InvalidSettingError(
+            f"Expected a run with validation data to certify on them, but {folder} has none. Use "
+            'split="test".'
+        )
+    path = run.folder / "certificate.json" if out is None else Path(out)
+    writable_folder(path.parent)
+    model = run.load_model(data)
+    _compared_digest(run, data)
+    certificate = certify(
+        model, part, epsilon=epsilon, method=method, progress=progress, **settings
+    )
+    certificate = replace(certificate, settings={**certificate.settings, "split": split})
+    certificate.to_json(path)
+    return certificate
+
+
+def _compared_digest(run: Run, data: Splits) -> str:
+    """The hash of the data, with a warning if it is not the run's."""
+    digest = data.digest()
+    if digest != run.results["data_sha256"]:
+        logger.warning(
+            "The data are not those the run was trained and measured on: SHA-256 %s, then %s.",
+            digest[:12],
+            run.results["data_sha256"][:12],
+        )
+    return digest
+
+
+def _results(
+    config: Config,
+    data: Splits,
+    model: nn.Module,
+    fitted: Fit,
+    measured: dict[str, dict[str, float]],
+) -> dict[str, Any]:
+    kept = ["epochs", "batch_size", "lr", "optimizer", "scheduler", "clip", "accumulate"]
+    kept += ["precision", "devices", "frozen_statistics", "max_rows"]
+    versions = {name: metadata.version(name) for name in ("rightreasons", "torch", "numpy")}
+    return {
+        "format": 1,
+        "data": config.data.replace("-", "_"),
+        "data_settings": config.data_settings,
+        "data_sha256": data.digest(),
+        "card": asdict(data.card),
+        "recipe": config.recipe.replace("-", "_"),
+        "settings": config.settings,
+        **_told_of_strategy(config, fitted),
+        "terms": fitted.weights,
+        "model": config.model.replace("-", "_"),
+        "model_settings": config.model_settings,
+        "num_parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "training": {name: getattr(config, name) for name in kept},
+        "selection": fitted.selection,
+        "diagnosis": asdict(fitted.diagnosis),
+        "seed": config.seed,
+        "seconds": fitted.seconds,
+        "metrics": measured,
+        "versions": {**versions, "python": platform.python_version()},
+    }
+
+
+def _told_of_strategy(config: Config, fitted: Fit) -> dict[str, Any]:
+    """Nothing of a single fit, whose results are as they were before there were strategies."""
+    if isinstance(config.build_strategy(), Once):
+        return {}
+    kept = {"stage": "name", "epoch": "epochs", "seconds": "seconds", "accuracy": "accuracy"}
+    stages = [
+        {name: row[key] for key, name in kept.items() if key in row}
+        for row, after in zip(fitted.history, [*fitted.history[1:], {"epoch": 1}], strict=True)
+        if after["epoch"] == 1
+    ]
+    name = config.strategy.replace("-", "_")
+    return {"strategy": name, "strategy_settings": config.strategy_settings, "stages": stages}

@@ -1,0 +1,3 @@
+"""Training and evaluation: one loop."""
+
+__all__: list[str] = []

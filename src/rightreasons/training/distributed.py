@@ -1,0 +1,143 @@
+"""The process training runs in: seeds, signals and its siblings."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+import torch
+from lightning_fabric import Fabric
+from torch import distributed
+
+from rightreasons.core.checks import check_integer
+from rightreasons.errors import InvalidSettingError
+
+__all__ = [
+    "Interrupts",
+    "agree",
+    "gather",
+    "is_main_process",
+    "launch_fabric",
+    "random_state",
+    "restore_random_state",
+    "seeded",
+]
+
+
+def is_main_process() -> bool:
+    """Whether this process is the one that prints, by what its launcher put in the environment."""
+    return int(os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or 0) == 0
+
+
+def launch_fabric(accelerator: str, devices: int, precision: str) -> Fabric:
+    """Start the processes of a fit, or join those ``torchrun`` started."""
+    check_integer("devices", devices)
+    nodes = 1
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        devices = int(os.environ["LOCAL_WORLD_SIZE"])
+        nodes = int(os.environ["WORLD_SIZE"]) // devices
+    strategy = "ddp" if devices * nodes > 1 else "auto"
+    try:
+        fabric = Fabric(
+            accelerator=accelerator,
+            devices=devices,
+            num_nodes=nodes,
+            precision=precision,  # type: ignore[arg-type]
+            strategy=strategy,
+        )
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise InvalidSettingError(
+            "Expected an accelerator, devices and a precision that Lightning Fabric knows, but got "
+            f"{accelerator!r}, {devices!r} and {precision!r}: {error}"
+        ) from error
+    fabric.launch()
+    return fabric
+
+
+def agree(fabric: Fabric, *flags: bool) -> list[bool]:
+    """Each flag, true if it is true in any process: the same answer in all of them.
+
+    Whatever leads to a collective (saving, stopping) must be decided together; clocks, signals and
+    numbers differ between processes.
+    """
+    if fabric.world_size == 1:
+        return list(flags)
+    votes = torch.tensor([float(flag) for flag in flags], device=fabric.device)
+    distributed.all_reduce(votes)
+    return [vote > 0 for vote in votes.tolist()]
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw from this seed inside, and as before afterwards."""
+    before = torch.get_rng_state()
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before)
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)
+
+
+def random_state() -> dict[str, Any]:
+    """This process's random generators."""
+    state: dict[str, Any] = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def restore_random_state(state: dict[str, Any]) -> None:
+    """Set this process's generators as they were."""
+    torch.set_rng_state(state["cpu"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+
+
+def gather(fabric: Fabric, value: Any) -> list[Any]:
+    """The values of all processes, in the order of their ranks."""
+    if fabric.world_size == 1:
+        return [value]
+    values: list[Any] = [None] * fabric.world_size
+    distributed.all_gather_object(values, value)
+    return values
+
+
+class Interrupts:
+    """Ctrl-C, taken note of and acted upon between two updates; a second one acts at once."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    @property
+    def asked(self) -> bool:
+        """Whether Ctrl-C was pressed in this process."""
+        return self._asked
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True

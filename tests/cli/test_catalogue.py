@@ -1,0 +1,21 @@
+import pytest
+
+from rightreasons.cli.listing import KINDS, catalogue
+from rightreasons.errors import UnknownNameError
+
+
+def test_lists_one_kind_or_all():
+    assert set(catalogue()) == set(KINDS)
+    assert "r3" in catalogue("recipes")["recipes"]
+
+
+def test_every_line_is_a_sentence_on_one_line():
+    for lines in catalogue().values():
+        for name, line in lines.items():
+            assert line and "\n" not in line, name
+            assert len(line) <= 90, name
+
+
+def test_unknown_kind():
+    with pytest.raises(UnknownNameError, match="Did you mean 'models'"):
+        catalogue("model")

@@ -1,0 +1,161 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from rightreasons.cli import app as cli
+from rightreasons.cli.app import app
+
+TRAIN = ["--data", "decoy-digits", "--set-model", "hidden=[8]", "--epochs", "1"]
+
+
+def rightreasons(*arguments, **settings):
+    """Run the real command, as a user would."""
+    command = [sys.executable, "-m", "rightreasons.cli.app", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **settings)
+
+
+def in_process(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    done = in_process("train", *TRAIN, "--recipe", "r3", "--set", "weight=3", "--out", folder)
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+def test_train_prints_a_table_and_the_diagnosis(tmp_path):
+    done = in_process("train", *TRAIN, "--out", tmp_path / "run")
+    assert "worst group" in done.output
+    assert "erm" in done.output
+    assert "The model" in done.stderr
+
+
+def test_every_setting_reaches_the_run(run):
+    results = json.loads((run / "results.json").read_text())
+    assert results["settings"] == {"weight": 3}
+    assert results["model_settings"] == {"hidden": [8]}
+
+
+def test_a_strategy_and_its_settings(tmp_path):
+    options = ["--strategy", "random-mask", "--strategy-set", "window=3", "--metrics", "accuracy"]
+    done = in_process("train", *TRAIN, *options, "--json", "--out", tmp_path / "run")
+    (result,) = json.loads(done.stdout)
+    assert result["strategy_settings"] == {"window": 3}
+
+
+def test_train_json(tmp_path):
+    done = in_process("train", *TRAIN, "--metrics", "accuracy", "--json", "--out", tmp_path / "run")
+    (result,) = json.loads(done.stdout)
+    assert list(result["metrics"]["test"])[0] == "accuracy"
+
+
+def test_evaluate(run):
+    table = in_process("evaluate", run, "--metrics", "accuracy,calibration-error")
+    assert "calibration_error" in table.stdout
+    values = json.loads(in_process("evaluate", run, "--json").stdout)["metrics"]["test"]
+    assert "swap_accuracy" in values
+
+
+def test_report(run, tmp_path):
+    done = in_process("report", run, "--out", tmp_path / "page.html")
+    assert "page.html" in done.stdout
+    assert "<html" in (tmp_path / "page.html").read_text()
+    again = in_process("report", run, "--out", tmp_path / "page.html", "--json")
+    assert json.loads(again.stdout) == {"report": str(tmp_path / "page.html")}
+
+
+@pytest.mark.parametrize("kind", ["recipes", "strategies", "metrics", "data", "models", "suites"])
+def test_list(kind):
+    assert in_process("list", kind).exit_code == 0
+    listed = json.loads(in_process("list", kind, "--json").stdout)
+    assert all(line for line in listed[kind].values())
+
+
+def test_bench_list():
+    assert "decoy" in in_process("bench", "list").stdout
+    assert "decoy" in " ".join(json.loads(in_process("bench", "list", "--json").stdout))
+
+
+@pytest.mark.parametrize(
+    "command", ["", "demo", "train", "evaluate", "certify", "report", "list", "bench"]
+)
+def test_help_explains(command):
+    done = in_process(*command.split(), "--help")
+    assert done.exit_code == 0
+    assert "Usage" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "--out", "RUN"], "Expected --data NAME, but got none"),
+        (["train", "--data", "decoy-digitz", "--out", "RUN"], "Did you mean 'decoy_digits'"),
+        (["train", *TRAIN, "--recipe", "r4x", "--out", "RUN"], "Expected a recipe, but got 'r4x'"),
+        (["train", *TRAIN, "--set", "weight", "--out", "RUN"], "name=value, but got 'weight'"),
+        (["train", *TRAIN, "--set", "weight=[1", "--out", "RUN"], "after =, but got 'weight=[1'"),
+        (["train", *TRAIN, "--set", "label_smoothing=x", "--out", "RUN"], "`label_smoothing`"),
+        (["train", *TRAIN, "--precision", "foo", "--out", "RUN"], "Lightning Fabric knows"),
+        (["train", *TRAIN, "--devices", "0", "--out", "RUN"], "`devices` to be a whole number"),
+        (["train", "--resume", "--epochs", "9", "--out", "RUN"], "but got --epochs. Leave"),
+        (["evaluate", "RUN"], "it has no config.yaml"),
+        (["certify", "RUN", "--full-range"], "it has no config.yaml"),
+        (["certify", "RUN"], "Expected exactly one of --epsilon E and --full-range"),
+        (["report", "RUN"], "it has no config.yaml"),
+        (["list", "recipe"], "Did you mean 'recipes'"),
+        (["bench", "show", "decoy-mnist", "--out", "RUN"], "it has no results.jsonl"),
+        (["bench", "run", "r4", "--out", "RUN"], "Expected a suite, but got 'r4'"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(arguments, words, tmp_path, monkeypatch, capsys):
+    arguments = [str(tmp_path / "run") if word == "RUN" else word for word in arguments]
+    monkeypatch.setattr(sys, "argv", ["rightreasons", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("Error: ")
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_a_wrong_option_is_answered_by_the_command_line(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["rightreasons", "train", "--epochs", "many"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    assert "--epochs" in capsys.readouterr().err
+
+
+def test_the_installed_command_fails_politely(tmp_path):
+    done = rightreasons("train", "--data", "nothing", "--out", tmp_path / "run")
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: Expected a data set, but got 'nothing'.")
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_saves_says_how_to_resume_and_resumes(tmp_path):
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "rightreasons.cli.app", "train", "--data", "decoy-digits"]
+    command += ["--epochs", "100000", "--batch-size", "500", "--out", str(folder)]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    log, deadline = folder / "log.jsonl", time.monotonic() + 120
+    while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert f"saved in {folder / 'checkpoint.pt'}" in error
+    assert "--resume" in error
+    assert "Traceback" not in error
+    assert (folder / "checkpoint.pt").exists()

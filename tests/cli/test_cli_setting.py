@@ -1,0 +1,35 @@
+import pytest
+
+from rightreasons.cli.options import named, settings_of
+from rightreasons.errors import InvalidSettingError
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1e-4", 1e-4), ("30", 30), ("auto", "auto"), ("[1, 2]", [1, 2])]
+)
+def test_values_are_read_as_people_write_them(text, value):
+    assert settings_of([f"weight={text}"]) == {"weight": value}
+
+
+def test_hyphens_are_underscores():
+    assert settings_of(["tune-lr=0.1"]) == {"tune_lr": 0.1}
+    assert settings_of(None) == {}
+
+
+def test_names_with_commas():
+    assert named("accuracy, rps,") == ["accuracy", "rps"]
+    assert named(None) is None
+    assert named("") is None
+
+
+@pytest.mark.parametrize(
+    ("pair", "words"),
+    [
+        ("weight", "name=value, but got 'weight'"),
+        ("=3", "name=value, but got '=3'"),
+        ("weight=[1", "after =, but got 'weight=\\[1'"),
+    ],
+)
+def test_what_is_no_setting(pair, words):
+    with pytest.raises(InvalidSettingError, match=words):
+        settings_of([pair])

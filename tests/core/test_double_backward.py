@@ -1,0 +1,146 @@
+import pytest
+import torch
+from torch import nn
+from torch.distributed.fsdp import FullyShardedDataParallel
+from torch.nn import functional
+
+import rightreasons as rr
+from rightreasons.core.second_order import innermost, refuse_dead_ends
+from rightreasons.errors import DoubleBackwardError
+
+
+@pytest.fixture
+def batch():
+    return rr.Batch(x=torch.rand(3, 4, 8), y=torch.tensor([0, 1, 0]), mask=torch.ones(3, 4, 8))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix, self.head = nn.Linear(8, 24), nn.Linear(8, 2)
+
+    def forward(self, x):
+        q, k, v = self.mix(x)[:, None].chunk(3, dim=-1)
+        return self.head(functional.scaled_dot_product_attention(q, k, v)[:, 0].mean(dim=1))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_attention_is_switched_to_the_math_kernel(batch, training):
+    model = Attention().train(training)
+    rr.recipes.r3()(model, batch).backward()
+    assert model.mix.weight.grad.abs().sum() > 0
+    assert torch.backends.cuda.flash_sdp_enabled()
+
+
+def test_a_fused_kernel_is_never_taken_for_a_constant(batch):
+    model = Attention().eval()
+    x = batch.x.clone().requires_grad_()
+    losses = functional.cross_entropy(model(x), batch.y, reduction="sum")
+    (gradient,) = torch.autograd.grad(losses, x, create_graph=True)
+    with pytest.raises(DoubleBackwardError, match="or a fused kernel"):
+        refuse_dead_ends(gradient)
+
+
+def test_a_transformer_layer_in_test_mode(batch):
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    model = nn.Sequential(layer, nn.Flatten(), nn.Linear(32, 2)).eval()
+    rr.recipes.r3()(model, batch).backward()
+    assert layer.self_attn.in_proj_weight.grad.abs().sum() > 0
+
+
+def test_in_place_activations_work_out_of_place_and_stay_as_they_are(batch):
+    model = nn.Sequential(
+        nn.Flatten(), nn.Linear(32, 8), nn.Sigmoid(), nn.ELU(inplace=True), nn.Linear(8, 2)
+    )
+    rr.recipes.r3()(model, batch).backward()
+    assert model[3].inplace
+    assert model[1].weight.grad.abs().sum() > 0
+
+
+def test_changing_the_input_in_place_is_explained(batch):
+    class InPlace(nn.Linear):
+        def forward(self, x):
+            x += 1
+            return super().forward(x.flatten(1))
+
+    with pytest.raises(DoubleBackwardError, match="begin its forward with `x = x.clone"):
+        rr.recipes.r3()(InPlace(32, 2), batch)
+
+
+def test_changing_an_activation_in_place_is_explained(batch):
+    class InPlace(nn.Linear):
+        def forward(self, x):
+            hidden = super().forward(x.flatten(1))
+            squashed = hidden.sigmoid()
+            hidden = squashed * hidden
+            squashed += 1
+            return hidden
+
+    with pytest.raises(DoubleBackwardError, match="write `x = x \\+ y` for `x \\+= y`"):
+        rr.recipes.r3()(InPlace(32, 2), batch)
+
+
+def test_a_function_that_is_differentiable_once_is_explained(batch):
+    class Once(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return 2 * x
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, gradient):
+            return 2 * gradient
+
+    class Net(nn.Linear):
+        def forward(self, x):
+            return Once.apply(super().forward(x.flatten(1)).square())
+
+    with pytest.raises(DoubleBackwardError, match="marked `once_differentiable`"):
+        rr.recipes.r3()(Net(32, 2), batch)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("how", ["torch.compile", "Module.compile", "inside"])
+def test_compiled_modules_are_refused(batch, how):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(32, 2))
+    if how == "torch.compile":
+        model = torch.compile(model)
+    elif how == "Module.compile":
+        model.compile()
+    else:
+        model = nn.Sequential(torch.compile(model))
+    with pytest.raises(DoubleBackwardError, match="compiled by torch.compile.*Pass the original"):
+        rr.recipes.r3()(model, batch)
+
+
+def test_a_static_graph_is_refused(batch, process_group):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(32, 2))
+    wrapped = nn.parallel.DistributedDataParallel(model, static_graph=True)
+    with pytest.raises(DoubleBackwardError, match="without `static_graph=True`.*silently wrong"):
+        rr.recipes.r3()(wrapped, batch)
+
+
+def test_ddp_without_it_is_fine_and_unwrapped(batch, process_group):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(32, 2))
+    wrapped = nn.parallel.DistributedDataParallel(model)
+    rr.recipes.r3()(wrapped, batch).backward()
+    assert model[1].weight.grad.abs().sum() > 0
+    assert innermost(wrapped) is model
+
+
+@pytest.mark.filterwarnings("ignore:FSDP is switching", "ignore::FutureWarning")
+def test_sharded_models_are_refused(batch, process_group):
+    model = FullyShardedDataParallel(
+        nn.Sequential(nn.Flatten(), nn.Linear(32, 2)), device_id=torch.device("cpu")
+    )
+    with pytest.raises(DoubleBackwardError, match="sharded by FSDP.*Use DistributedDataParallel"):
+        rr.recipes.r3()(model, batch)
+
+
+def test_other_errors_pass_unchanged(batch):
+    class Fails(nn.Linear):
+        def forward(self, x):
+            raise RuntimeError("something else")
+
+    with pytest.raises(RuntimeError, match="^something else$"):
+        rr.recipes.r3()(Fails(32, 2), batch)

@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+import rightreasons as rr
+from rightreasons.datasets import InMemory
+from rightreasons.errors import InvalidBatchError, InvalidSettingError, UnknownNameError
+from rightreasons.explainers import InputGradient
+from rightreasons.report.explanation import explain_run, explained_columns
+from rightreasons.run.run import Config, load_run, train_run
+
+CONFIG = Config(data="decoy_digits", recipe="r3", model_settings={"hidden": [8]}, epochs=1)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("explain") / "digits"
+    train_run(CONFIG, folder, progress=False)
+    return folder
+
+
+def test_arrays_hold_the_attributions(run, tmp_path):
+    path = explain_run(run, tmp_path / "deep" / "found.npz", explainer="lrp", num_samples=5)
+    assert path == tmp_path / "deep" / "found.npz"
+    with np.load(path) as found:
+        columns = {name: torch.from_numpy(found[name]) for name in found.files}
+    data = CONFIG.load_data()
+    model = load_run(run).load_model(data)
+    batch = data.test.take(columns["index"])
+    assert torch.equal(columns["x"], batch.x) and torch.equal(columns["mask"], batch.mask)
+    assert torch.equal(columns["y"], batch.y)
+    chances = model(batch.x).softmax(dim=1)
+    assert torch.equal(columns["prediction"], chances.argmax(dim=1))
+    torch.testing.assert_close(columns["probability"], chances.amax(dim=1).detach())
+    expected = rr.explainers.LRP()(model, batch.x, columns["prediction"])
+    torch.testing.assert_close(columns["attribution"], expected)
+
+
+def test_a_page_and_a_picture(run, tmp_path):
+    page = explain_run(run, tmp_path / "page.html", num_samples=3, split="validation")
+    text = page.read_text()
+    assert "input_gradient of digits" in text
+    assert text.count("<figure") == 3
+    picture = explain_run(run, tmp_path / "sheet.png", explainer=InputGradient(), num_samples=2)
+    with Image.open(picture) as sheet:
+        assert sheet.size == (2 * (2 * 140 + 8), 148)
+
+
+@pytest.mark.parametrize("explained", ["prediction", "label"])
+def test_the_predicted_class_or_the_label_is_explained(explained):
+    model = nn.Linear(3, 2)
+    data = InMemory(rr.Batch(x=torch.rand(6, 3), y=torch.tensor([0, 1] * 3)))
+    columns = explained_columns(
+        model, data, explainer=InputGradient(), num_samples=99, explained=explained
+    )
+    assert len(columns["x"]) == 6 and "mask" not in columns
+    key = "prediction" if explained == "prediction" else "y"
+    expected = model.weight.detach().numpy()[columns[key]]
+    np.testing.assert_array_equal(columns["attribution"], expected)
+
+
+def test_samples_are_spread_over_the_classes():
+    data = InMemory(rr.Batch(x=torch.rand(40, 3), y=torch.arange(40) // 10))
+    columns = explained_columns(nn.Linear(3, 4), data, explainer=InputGradient(), num_samples=4)
+    assert columns["y"].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"out": "x.pdf"}, InvalidSettingError, "Expected `out` to end in .html, .png, .npz"),
+        ({"split": "train"}, InvalidSettingError, "Expected `split` to be 'test' or 'validation'"),
+        ({"explained": "all"}, InvalidSettingError, "`explained` to be 'prediction' or 'label'"),
+        ({"num_samples": 0}, InvalidSettingError, "Expected `num_samples` to be a whole number"),
+        ({"explainer": "lpr"}, UnknownNameError, "Expected an explainer, but got 'lpr'"),
+    ],
+)
+def test_mistakes(run, tmp_path, settings, error, words):
+    out = tmp_path / settings.pop("out", "page.html")
+    with pytest.raises(error, match=words):
+        explain_run(run, out, **settings)
+    assert not out.exists()
+
+
+def test_inputs_that_are_no_images(run, tmp_path, monkeypatch):
+    data = CONFIG.load_data()
+    flat = {
+        part: InMemory(d.batch.replace(x=d.batch.x.flatten(1), mask=None, annotated=None), d.card)
+        for part, d in (("train", data.train), ("val", data.val), ("test", data.test))
+    }
+    monkeypatch.setattr(Config, "load_data", lambda self: rr.datasets.Splits(**flat))
+    net = rr.models.mlp(inputs=196, hidden=(8,), classes=10)
+    monkeypatch.setattr(Config, "build_model", lambda self, data: net)
+    with pytest.raises(InvalidBatchError, match="Expected images .* to draw.*Write .npz"):
+        explain_run(run, tmp_path / "page.html")
+    assert explain_run(run, tmp_path / "page.npz").exists()
+
+
+def test_a_run_without_validation_data(run, tmp_path, monkeypatch):
+    data = CONFIG.load_data()
+    without = rr.datasets.Splits(train=data.train, val=None, test=data.test)
+    monkeypatch.setattr(Config, "load_data", lambda self: without)
+    with pytest.raises(InvalidSettingError, match="Expected a run with validation data to explain"):
+        explain_run(run, tmp_path / "page.html", split="validation")

@@ -1,0 +1,111 @@
+import pytest
+import torch
+from torch import nn, optim
+
+from rightreasons.errors import InvalidSettingError, UnknownNameError
+from rightreasons.training.optimizers import OPTIMIZERS, SCHEDULERS, make_optimizer
+
+
+@pytest.fixture
+def weights():
+    return list(nn.Linear(3, 2).parameters())
+
+
+def rates(made, num_steps):
+    optimizer, scheduler = made
+    found = []
+    for _ in range(num_steps):
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "settings"),
+    [
+        ("adam", optim.Adam, {"weight_decay": 0}),
+        ("adamw", optim.AdamW, {"weight_decay": 0.01}),
+        ("sgd", optim.SGD, {"momentum": 0.9}),
+    ],
+)
+def test_optimizers_by_name(weights, name, kind, settings):
+    made, _ = make_optimizer(name, "constant", weights, lr=0.5, num_updates=3)
+    assert type(made) is kind
+    (group,) = made.param_groups
+    assert group["params"] == weights
+    assert group["lr"] == 0.5
+    assert settings.items() <= group.items()
+
+
+def test_every_name_has_a_line():
+    assert all(OPTIMIZERS.describe().values())
+    assert all(SCHEDULERS.describe().values())
+    assert list(OPTIMIZERS) == ["adam", "adamw", "sgd"]
+    assert list(SCHEDULERS) == ["constant", "cosine"]
+
+
+def test_the_cosine_goes_from_the_full_rate_to_zero(weights):
+    made = make_optimizer("sgd", "cosine", weights, lr=2.0, num_updates=4)
+    half = 0.5**0.5
+    assert rates(made, 5) == pytest.approx([2.0, 1 + half, 1.0, 1 - half, 0.0])
+
+
+def test_a_constant_rate_stays(weights):
+    made = make_optimizer("sgd", "constant", weights, lr=0.1, num_updates=4)
+    assert rates(made, 5) == [0.1] * 5
+
+
+def test_no_updates_are_no_division_by_zero(weights):
+    made = make_optimizer("sgd", "cosine", weights, lr=0.1, num_updates=0)
+    assert rates(made, 2) == pytest.approx([0.1, 0.0])
+
+
+def test_functions_stand_for_any_other(weights):
+    def rmsprop(parameters):
+        return optim.RMSprop(parameters, lr=0.3)
+
+    def in_steps(optimizer, num_updates):
+        return optim.lr_scheduler.StepLR(optimizer, step_size=num_updates // 2, gamma=0.1)
+
+    made = make_optimizer(rmsprop, in_steps, weights, lr=99.0, num_updates=4)
+    assert type(made[0]) is optim.RMSprop
+    assert rates(made, 4) == pytest.approx([0.3, 0.3, 0.03, 0.03])
+
+
+def test_a_schedule_is_taken_up_where_it_was(weights):
+    first = make_optimizer("adam", "cosine", weights, lr=1.0, num_updates=10)
+    rates(first, 4)
+    second = make_optimizer("adam", "cosine", weights, lr=1.0, num_updates=10)
+    for fresh, used in zip(second, first, strict=True):
+        fresh.load_state_dict(used.state_dict())
+    assert rates(second, 6) == rates(first, 6)
+
+
+@pytest.mark.parametrize("lr", [0, -1.0, float("nan")])
+def test_refuses_a_rate_that_is_not_positive(weights, lr):
+    with pytest.raises(InvalidSettingError, match="Expected `lr` above 0, but got"):
+        make_optimizer("adam", "cosine", weights, lr=lr, num_updates=1)
+
+
+def test_refuses_a_frozen_model():
+    message = r"Expected a model with parameters to train.*Use model.requires_grad_\(\)"
+    with pytest.raises(InvalidSettingError, match=message):
+        make_optimizer("adam", "cosine", [], lr=1.0, num_updates=1)
+
+
+def test_unknown_names(weights):
+    with pytest.raises(UnknownNameError, match="got 'adma'. Did you mean 'adam'"):
+        make_optimizer("adma", "cosine", weights, lr=1.0, num_updates=1)
+    with pytest.raises(UnknownNameError, match="got 'cosin'. Did you mean 'cosine'"):
+        make_optimizer("adam", "cosin", weights, lr=1.0, num_updates=1)
+
+
+def test_sgd_has_momentum():
+    """Two steps along the same gradient: the second is 1.9 times the first."""
+    weight = torch.zeros(1, requires_grad=True)
+    optimizer = OPTIMIZERS.create("sgd", [weight], lr=1.0)
+    weight.grad = torch.ones(1)
+    optimizer.step()
+    optimizer.step()
+    assert weight.item() == pytest.approx(-2.9)
