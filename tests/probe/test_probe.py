@@ -127,10 +127,41 @@ def test_no_hook_survives_a_failing_forward(tiny_batch):
     assert not model.inner._forward_hooks
 
 
+def test_others_can_read_but_not_change_it(tiny_net, tiny_batch):
+    probe = rr.Probe(tiny_net, tiny_batch)
+    public = [name for name in dir(rr.Probe) if isinstance(getattr(rr.Probe, name), property)]
+    assert {"batch", "features", "logits", "activations", "model", "masked"} <= set(public)
+    for name in public:
+        with pytest.raises(AttributeError):
+            setattr(probe, name, None)
+
+
+def test_other_labels_share_the_pass_and_not_its_gradients(tiny_net, tiny_batch):
+    probe = rr.Probe(tiny_net.eval(), tiny_batch, needs_gradient=True, layers=["0"])
+    before = probe.gradient()
+    other = (tiny_batch.y + 1) % 3
+    replaced = probe.replace(y=other, activations={"first": probe.activations["0"]})
+    assert replaced.logits is probe.logits
+    assert list(replaced.activations) == ["first"]
+    assert probe.gradient() is before
+    expected = rr.Probe(tiny_net, tiny_batch.replace(y=other), needs_gradient=True).gradient()
+    torch.testing.assert_close(replaced.gradient(), expected)
+
+
+def test_a_released_graph_leaves_the_values(tiny_net, tiny_batch):
+    probe = rr.Probe(tiny_net, tiny_batch, layers=["0"])
+    values = probe.logits.tolist()
+    assert probe.logits.requires_grad
+    probe.release_graph()
+    assert probe.logits.tolist() == values
+    assert not probe.logits.requires_grad
+    assert not probe.activations["0"].requires_grad
+
+
 def test_token_masks_reach_embeddings():
     batch = rr.Batch(x=torch.rand(2, 5), y=torch.tensor([0, 1]), mask=torch.ones(2, 5))
     probe = rr.Probe(nn.Linear(5, 2), batch)
-    probe.features = torch.rand(2, 5, 7)
+    probe._features = torch.rand(2, 5, 7)
     assert probe.mask.shape == (2, 5, 1)
 
 

@@ -88,9 +88,11 @@ class Subject:
         )
         if y is None:
             self._y = probe.logits.detach().argmax(dim=1)
-            probe.batch = Batch.trusted(x=features, y=self._y)
-        probe.activations = {n.removeprefix(prefix): a for n, a in probe.activations.items()}
-        return probe
+            probe = probe.replace(y=self._y)
+        if not prefix:
+            return probe
+        activations = {name.removeprefix(prefix): a for name, a in probe.activations.items()}
+        return probe.replace(activations=activations)
 
     def refuse_tokens(self, explainer: str) -> None:
         """Raise if the samples are token ids, which ``explainer`` cannot work with."""

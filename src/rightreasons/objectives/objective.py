@@ -106,8 +106,7 @@ def frugal_means(
     means = term_means(first, probe)
     if leaves and all(leaves) and stops is not None and not scaled:
         means = settled(means, stops)
-        probe.logits = probe.logits.detach()  # the last that holds the graph
-        probe.activations = {name: one.detach() for name, one in probe.activations.items()}
+        probe.release_graph()  # the last that holds it
     with with_statistics(before):
         return {**means, **term_means(penalties, probe)}
 

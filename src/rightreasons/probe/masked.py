@@ -1,4 +1,9 @@
-"""The model as a function of its masked features alone."""
+"""The model as a function of its masked features alone.
+
+`MaskedFeatures` moves, differentiates and bounds the features that masks touch. A `FeatureAdapter`
+brings their values into the net. Where `split_at_first_layer` finds an affine first layer, they
+enter behind it, which is cheap; elsewhere they become a full input.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, fx, nn
+from typing_extensions import override
 
 from rightreasons.bounds import Box, gradient_box, output_box
 from rightreasons.core.model_modes import test_time_mode
@@ -22,305 +28,72 @@ from rightreasons.core.second_order import (
 from rightreasons.errors import InvalidSettingError
 from rightreasons.types import Interval, Target
 
-__all__ = ["Entry", "Fold", "FoldedEntry", "MaskedFeatures", "Point", "ScatteredEntry", "fold_of"]
-
-
-@dataclass(frozen=True)
-class Fold:
-    r"""A net as :math:`f(x) = h(W x + b)`: then a change of few features is a small product.
-
-    With :math:`z = W x + b` known, :math:`f(x + \delta) = h(z + W_S \delta_S)` needs the columns S
-    of W that :math:`\delta` touches, and :math:`\nabla_{x_S} t = W_S^\top \nabla_z t`.
-
-    Args:
-        name: Of the layer, in ``named_modules``.
-        layer: The first layer; it sees the flattened input.
-        tail: The rest, which shares its modules with the model.
-    """
-
-    name: str
-    layer: nn.Linear
-    tail: nn.Module
-
+__all__ = [
+    "FeatureAdapter",
+    "FirstLayerAdapter",
+    "InputAdapter",
+    "MaskedFeatures",
+    "Point",
+    "SplitNet",
+    "split_at_first_layer",
+]
 
 _RESHAPES = ("flatten", "view", "reshape", "size", getattr, getitem, torch.flatten, torch.reshape)
-
-_known: WeakKeyDictionary[nn.Module, tuple[tuple[int, ...], Fold | None]] = WeakKeyDictionary()
-
-
-def fold_of(model: nn.Module, x: Tensor) -> Fold | None:
-    """The fold of ``model`` for inputs like ``x``, or None if its first layer is not linear.
-
-    Found once for a model, and again if one of its modules is exchanged. A net that cannot be
-    traced, or of which the two halves do not give what the whole gives, has none.
-
-    Example:
-        >>> net = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
-        >>> fold_of(net, torch.rand(5, 1, 2, 2)).name
-        '1'
-    """
-    signature = (*map(id, model.modules()), *x.shape[1:])
-    if model not in _known or _known[model][0] != signature:
-        _known[model] = (signature, _found(model, x))
-    fold = _known[model][1]
-    return None if fold is None or _is_watched(model) or _is_watched(fold.layer) else fold
-
-
-def _is_watched(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks)
-
-
-def _found(model: nn.Module, x: Tensor) -> Fold | None:
-    num_features = x[0].numel()
-    first = (m for m in model.modules() if type(m) is nn.Linear and m.in_features == num_features)
-    if not x.is_floating_point() or next(first, None) is None or not len(x):
-        return None
-    with test_time_mode(model):
-        fold = _cut(model)
-        return fold if fold is not None and _is_faithful(model, fold, x[:2]) else None
-
-
-def _cut(model: nn.Module) -> Fold | None:
-    """Trace the model and begin it after its first layer."""
-    left = [(module, dict(module.__dict__)) for module in model.modules()]
-    try:
-        graph = fx.Tracer().trace(model)
-    except Exception:  # a forward of the user's own may fail in any way when traced
-        return None
-    finally:
-        for module, attributes in left:  # a forward that keeps something kept a proxy
-            module.__dict__.clear()
-            module.__dict__.update(attributes)
-    modules = dict(model.named_modules())
-    inputs = [node for node in graph.nodes if node.op == "placeholder"]
-    calls = [node for node in graph.nodes if node.op == "call_module"]
-    linear = [node for node in calls if type(modules[str(node.target)]) is nn.Linear]
-    if len(inputs) != 1 or not linear:
-        return None
-    first = linear[0]
-    before = list(graph.nodes)[: list(graph.nodes).index(first)]
-    reshapes = all(_only_reshapes(node, modules) for node in before)
-    if not reshapes or sum(node.target == first.target for node in calls) > 1:
-        return None
-    with graph.inserting_after(inputs[0]):
-        entry = graph.placeholder("entry")
-    first.replace_all_uses_with(entry)
-    graph.erase_node(first)
-    graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
-    if inputs[0].users:
-        return None
-    graph.erase_node(inputs[0])
-    layer = modules[str(first.target)]
-    if not isinstance(layer, nn.Linear):
-        return None
-    return Fold(str(first.target), layer, fx.GraphModule(model, graph))
-
-
-def _only_reshapes(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
-    if node.op == "call_module":
-        return type(modules[str(node.target)]) in (nn.Flatten, nn.Identity)
-    return node.op == "placeholder" or node.target in _RESHAPES
-
-
-def _is_faithful(model: nn.Module, fold: Fold, x: Tensor) -> bool:
-    """Whether the halves give what the whole gives, for the first samples."""
-    seen: list[Tensor] = []
-
-    def remember(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        del module
-        seen.extend((inputs[0], output))
-
-    handle = fold.layer.register_forward_hook(remember)
-    try:
-        with torch.no_grad():
-            whole = model(x)
-            halves = fold.tail(seen[1]) if len(seen) == 2 else None
-    finally:
-        handle.remove()
-    return (
-        halves is not None
-        and isinstance(whole, Tensor)
-        and seen[0].shape == x.flatten(1).shape
-        and torch.equal(seen[0], x.flatten(1))
-        and torch.allclose(halves, whole)
-    )
-
-
-class Entry(ABC):
-    """A net as a function of ``M`` of its features, ``(N, M)``, in two steps: entry, then net.
-
-    Args:
-        net: From the entry to the logits.
-        values: Of the features, at the samples.
-        columns: Which of the flattened features they are.
-    """
-
-    def __init__(self, *, net: nn.Module, values: Tensor, columns: Tensor) -> None:
-        self.net = net
-        self.values = values
-        self.columns = columns
-
-    @abstractmethod
-    def enter(self, values: Tensor, *, detached: bool) -> Tensor:
-        """What the net gets for ``values``, ``(N, M)`` or copies of it, copy after copy.
-
-        Args:
-            values: May carry a graph.
-            detached: Whether to leave the weights' graph out.
-        """
-
-    @abstractmethod
-    def pull(self, gradient: Tensor, *, detached: bool = False) -> Tensor:
-        """The gradient at the entry, brought to the features: ``(..., M)``."""
-
-    @abstractmethod
-    def enter_box(self, interval: Interval) -> Box:
-        """All that the net gets for values in ``interval``."""
-
-    @abstractmethod
-    def pull_box(self, gradient: Box) -> Box:
-        """Bounds of the gradient at the entry, brought to the features."""
-
-
-class FoldedEntry(Entry):
-    r"""Behind an affine first layer: :math:`z + W_S (v - v_0)`.
-
-    Args:
-        fold: The net in two halves.
-        entered: ``z``, what the first layer gives for the samples.
-        values: ``v_0``.
-        columns: ``S``.
-    """
-
-    def __init__(self, *, fold: Fold, entered: Tensor, values: Tensor, columns: Tensor) -> None:
-        super().__init__(net=fold.tail, values=values, columns=columns)
-        self.entered = entered
-        self.weight = fold.layer.weight.index_select(1, columns)
-
-    def enter(self, values: Tensor, *, detached: bool) -> Tensor:
-        """See `Entry.enter`."""
-        weight, start = self.weight, self.entered
-        if detached:
-            weight, start = weight.detach(), start.detach()
-        if len(values) == len(start):
-            return torch.addmm(start, values - self.values, weight.T)
-        moves = values.view(len(values) // len(start), *self.values.shape) - self.values
-        entered: Tensor = (moves @ weight.T + start).flatten(0, 1)
-        return entered
-
-    def pull(self, gradient: Tensor, *, detached: bool = False) -> Tensor:
-        """See `Entry.pull`."""
-        pulled: Tensor = gradient @ (self.weight.detach() if detached else self.weight)
-        return pulled
-
-    def enter_box(self, interval: Interval) -> Box:
-        """See `Entry.enter_box`."""
-        center, radius = _halves(interval)
-        return Box(
-            torch.addmm(self.entered, center - self.values, self.weight.T),
-            radius @ self.weight.abs().T,
-        )
-
-    def pull_box(self, gradient: Box) -> Box:
-        """See `Entry.pull_box`."""
-        return Box(gradient.center @ self.weight, gradient.radius @ self.weight.abs())
-
-
-class ScatteredEntry(Entry):
-    """Before the whole model: the values are put back where they came from.
-
-    Args:
-        model: The model.
-        features: The samples ``(N, *S)``.
-        columns: Which of the flattened features move.
-    """
-
-    def __init__(self, *, model: nn.Module, features: Tensor, columns: Tensor) -> None:
-        self.features = features.detach()
-        values = self.features.flatten(1).index_select(1, columns)
-        super().__init__(net=model, values=values, columns=columns)
-
-    def enter(self, values: Tensor, *, detached: bool) -> Tensor:
-        """See `Entry.enter`."""
-        del detached  # no weight comes before
-        copies = len(values) // len(self.features)
-        rest = self.features.flatten(1)
-        rest = rest if copies == 1 else rest.repeat(copies, 1)
-        return rest.index_copy(1, self.columns, values).view(len(values), *self.features.shape[1:])
-
-    def pull(self, gradient: Tensor, *, detached: bool = False) -> Tensor:
-        """See `Entry.pull`."""
-        del detached
-        return gradient.flatten(1).index_select(1, self.columns)
-
-    def enter_box(self, interval: Interval) -> Box:
-        """See `Entry.enter_box`."""
-        center, radius = _halves(interval)
-        still = torch.zeros_like(self.features).flatten(1)
-        wide = still.index_copy(1, self.columns, radius).view_as(self.features)
-        return Box(self.enter(center, detached=False), wide)
-
-    def pull_box(self, gradient: Box) -> Box:
-        """See `Entry.pull_box`."""
-        return Box(self.pull(gradient.center), self.pull(gradient.radius))
-
-
-def _halves(interval: Interval) -> tuple[Tensor, Tensor]:
-    lower, upper = interval
-    return (lower + upper) / 2, (upper - lower) / 2
 
 
 class MaskedFeatures:
     r"""The features that masks touch: their values, their gradient, and the model as they move.
 
-    Of the ``D`` features of a sample the ``M`` that the mask of *any* sample of the batch touches
-    are laid out as columns, ``(N, M)``; the others never move. Where the first layer is affine
-    they are folded into a constant once, so that moving, differentiating and bounding cost
-    products with ``M`` columns and not ``D``; elsewhere the values are put back into the
-    input. Both give the same numbers within rounding.
+    A sample has ``D`` features. The ``M`` features that the mask of *any* sample of the batch
+    touches are columns of ``(N, M)``; the others never move. Where the first layer is affine, the
+    others are folded into a constant once. Moving, differentiating and bounding then cost products
+    with ``M`` columns instead of ``D``. Elsewhere the values are put back into the input. Both ways
+    give the same numbers within rounding.
 
     Args:
-        entry: Where the values go in, and the net behind.
-        model: The model, for its mode.
-        mask: At the columns, ``(N, M)``.
+        adapter: Brings the values into the net, and gradients back.
+        model: The whole model, whose mode is switched.
+        mask: The mask at the columns, ``(N, M)``.
         y: Labels ``(N,)``.
-        nominal: The gradient of a target at the entry, with its graph if that is wanted.
+        nominal_gradient: Gives the gradient of a target at the net's input for the samples
+            themselves, with its graph if training needs it.
         max_rows: The most rows a stacked pass may have; None is no ceiling.
     """
 
     def __init__(
         self,
         *,
-        entry: Entry,
+        adapter: FeatureAdapter,
         model: nn.Module,
         mask: Tensor,
         y: Tensor,
-        nominal: Callable[[Target], Tensor],
+        nominal_gradient: Callable[[Target], Tensor],
         max_rows: int | None,
     ) -> None:
         self.mask = mask
         self.y = y
         self.max_rows = max_rows
-        self._entry = entry
+        self._adapter = adapter
         self._model = model
-        self._nominal = nominal
+        self._nominal_gradient = nominal_gradient
         self._gradients: dict[Target, Tensor] = {}
 
     @property
     def values(self) -> Tensor:
         """The features themselves, ``(N, M)``."""
-        return self._entry.values
+        return self._adapter.values
 
     @property
     def columns(self) -> Tensor:
-        """Which of the flattened features they are, ``(M,)``."""
-        return self._entry.columns
+        """The indices of the masked features among the flattened ones, ``(M,)``."""
+        return self._adapter.columns
 
     def gradient(self, target: Target | str = Target.LOSS) -> Tensor:
-        """The gradient of ``target`` at the samples, ``(N, M)``; kept once taken."""
+        """The gradient of ``target`` at the samples, ``(N, M)``; computed once."""
         target = Target(target)
         if target not in self._gradients:
-            self._gradients[target] = self._entry.pull(self._nominal(target))
+            at_net = self._nominal_gradient(target)
+            self._gradients[target] = self._adapter.feature_gradient(at_net)
         return self._gradients[target]
 
     def box(
@@ -329,15 +102,14 @@ class MaskedFeatures:
         r"""Where the masked features may move: :math:`x \pm \epsilon m`, within the valid range.
 
         Args:
-            epsilon: In input units. None is every valid value, for which a range is needed; where
-                the mask is soft, the feature moves by its share of the way.
+            epsilon: Radius in input units. None allows every valid value and needs a range; where
+                the mask is soft, the feature moves by that fraction of the way.
             valid_range: The smallest and largest value of a feature; None is no limit. A feature
-                outside it may stay where it is.
+                outside the range may keep its value.
         """
         values, mask = self.values.detach(), self.mask
         if epsilon is None:
-            low, high = _needed(valid_range)
-            ends = [torch.full_like(values, end) for end in (low, high)]
+            ends = [torch.full_like(values, end) for end in _check_given(valid_range)]
             lower, upper = (torch.lerp(values, end, mask) for end in ends)
             return Interval(torch.minimum(lower, values), torch.maximum(upper, values))
         reach = epsilon * mask
@@ -348,31 +120,31 @@ class MaskedFeatures:
         return Interval(lower, upper)
 
     def at(self, values: Tensor, *, reach_weights: bool = False) -> Point:
-        """The model at other values of the masked features, as at test time.
+        """Run the model at other values of the masked features, as at test time.
 
         Args:
             values: ``(N, M)``, or ``(K * N, M)``, copy after copy; may carry a graph.
-            reach_weights: Whether what is read off must reach the weights.
+            reach_weights: Whether gradients of the results must reach the weights.
         """
         y = self.y if len(values) == len(self.y) else self.y.repeat(len(values) // len(self.y))
         with self._test_time(), torch.enable_grad():
-            entered = self._entry.enter(values, detached=not reach_weights)
-            if not entered.requires_grad:
-                entered.requires_grad_()
-            logits = self._entry.net(entered)
-        return Point(self._entry, entered, logits, y, detached=not reach_weights)
+            net_input = self._adapter.net_input(values, detached=not reach_weights)
+            if not net_input.requires_grad:
+                net_input.requires_grad_()
+            logits = self._adapter.net(net_input)
+        return Point(self._adapter, net_input, logits, y, detached=not reach_weights)
 
     def output_box(self, interval: Interval) -> Box:
         """Bounds of the logits over values in ``interval``."""
         with self._test_time():
-            return output_box(self._entry.net, self._entry.enter_box(interval))
+            return output_box(self._adapter.net, self._adapter.net_input_box(interval))
 
     def gradient_box(self, interval: Interval, target: Target) -> tuple[Box, Box]:
         """Bounds of the logits, and of the gradient ``(N, M)``, over values in ``interval``."""
         with self._test_time():
-            entered = self._entry.enter_box(interval)
-            logits, gradient = gradient_box(self._entry.net, entered, self.y, target=target)
-            return logits, self._entry.pull_box(gradient)
+            net_input = self._adapter.net_input_box(interval)
+            logits, gradient = gradient_box(self._adapter.net, net_input, self.y, target=target)
+            return logits, self._adapter.feature_gradient_box(gradient)
 
     @contextmanager
     def _test_time(self) -> Iterator[None]:
@@ -390,31 +162,296 @@ class Point:
     """The model at some values of the masked features.
 
     Args:
-        entry: Where they went in.
-        entered: What came of them there.
-        logits: What the net gave.
+        adapter: Brought the values into the net.
+        net_input: The net's input that it computed from them.
+        logits: The net's output.
         y: The labels.
-        detached: Whether the weights' graph is left out.
+        detached: Whether gradients leave the weights' graph out.
     """
 
     def __init__(
-        self, entry: Entry, entered: Tensor, logits: Tensor, y: Tensor, *, detached: bool
+        self,
+        adapter: FeatureAdapter,
+        net_input: Tensor,
+        logits: Tensor,
+        y: Tensor,
+        *,
+        detached: bool,
     ) -> None:
         self.logits = logits
         self.y = y
-        self._entry = entry
-        self._entered = entered
+        self._adapter = adapter
+        self._net_input = net_input
         self._detached = detached
 
     def gradient(self, target: Target, *, create_graph: bool = False) -> Tensor:
         """The gradient of ``target`` for each row, ``(rows, M)``."""
         with translate_autograd_errors(), torch.enable_grad():
             value = target(self.logits, self.y).sum()
-            (gradient,) = torch.autograd.grad(value, self._entered, create_graph=create_graph)
-        return self._entry.pull(gradient, detached=self._detached)
+            (gradient,) = torch.autograd.grad(value, self._net_input, create_graph=create_graph)
+        return self._adapter.feature_gradient(gradient, detached=self._detached)
 
 
-def _needed(valid_range: tuple[float, float] | None) -> tuple[float, float]:
+class FeatureAdapter(ABC):
+    """Brings the values of ``M`` features, ``(N, M)``, into a net, and its gradients back to them.
+
+    Args:
+        net: Maps what the adapter computes to the logits.
+        values: The features' values at the samples.
+        columns: The features' indices among the flattened ones.
+    """
+
+    def __init__(self, *, net: nn.Module, values: Tensor, columns: Tensor) -> None:
+        self.net = net
+        self.values = values
+        self.columns = columns
+
+    @abstractmethod
+    def net_input(self, values: Tensor, *, detached: bool) -> Tensor:
+        """The input of the net for ``values``, ``(N, M)`` or copies of it, copy after copy.
+
+        Args:
+            values: The features' values; may carry a graph.
+            detached: Whether to leave the weights' graph out.
+        """
+
+    @abstractmethod
+    def feature_gradient(self, gradient: Tensor, *, detached: bool = False) -> Tensor:
+        """Map a gradient at the net's input to the gradient at the features, ``(..., M)``."""
+
+    @abstractmethod
+    def net_input_box(self, interval: Interval) -> Box:
+        """A box with every input of the net for values in ``interval``."""
+
+    @abstractmethod
+    def feature_gradient_box(self, gradient: Box) -> Box:
+        """Map bounds of the gradient at the net's input to bounds at the features."""
+
+
+class FirstLayerAdapter(FeatureAdapter):
+    r"""Enters behind an affine first layer: the net's input is :math:`z + W_S (v - v_0)`.
+
+    Args:
+        split: The net, split behind its first layer.
+        first_output: ``z``, the output of the first layer for the samples.
+        values: ``v_0``, the features' values at the samples.
+        columns: ``S``, the features' indices.
+    """
+
+    def __init__(
+        self, *, split: SplitNet, first_output: Tensor, values: Tensor, columns: Tensor
+    ) -> None:
+        super().__init__(net=split.tail, values=values, columns=columns)
+        self.first_output = first_output
+        self.weight = split.layer.weight.index_select(1, columns)
+
+    @override
+    def net_input(self, values: Tensor, *, detached: bool) -> Tensor:
+        weight, base = self.weight, self.first_output
+        if detached:
+            weight, base = weight.detach(), base.detach()
+        if len(values) == len(base):
+            return torch.addmm(base, values - self.values, weight.T)
+        # Copies share z: broadcast it over them instead of repeating it.
+        changes = values.view(len(values) // len(base), *self.values.shape) - self.values
+        net_input: Tensor = (changes @ weight.T + base).flatten(0, 1)
+        return net_input
+
+    @override
+    def feature_gradient(self, gradient: Tensor, *, detached: bool = False) -> Tensor:
+        at_features: Tensor = gradient @ (self.weight.detach() if detached else self.weight)
+        return at_features
+
+    @override
+    def net_input_box(self, interval: Interval) -> Box:
+        center, radius = _center_and_radius(interval)
+        return Box(
+            torch.addmm(self.first_output, center - self.values, self.weight.T),
+            radius @ self.weight.abs().T,
+        )
+
+    @override
+    def feature_gradient_box(self, gradient: Box) -> Box:
+        return Box(gradient.center @ self.weight, gradient.radius @ self.weight.abs())
+
+
+class InputAdapter(FeatureAdapter):
+    """Enters before the whole model: the values are put back at their columns of the input.
+
+    Args:
+        model: The model.
+        features: The samples ``(N, *S)``.
+        columns: The indices of the flattened features that move.
+    """
+
+    def __init__(self, *, model: nn.Module, features: Tensor, columns: Tensor) -> None:
+        self.features = features.detach()
+        values = self.features.flatten(1).index_select(1, columns)
+        super().__init__(net=model, values=values, columns=columns)
+
+    @override
+    def net_input(self, values: Tensor, *, detached: bool) -> Tensor:
+        del detached  # no weight comes before the input
+        num_copies = len(values) // len(self.features)
+        inputs = self.features.flatten(1)
+        inputs = inputs if num_copies == 1 else inputs.repeat(num_copies, 1)
+        inputs = inputs.index_copy(1, self.columns, values)
+        return inputs.view(len(values), *self.features.shape[1:])
+
+    @override
+    def feature_gradient(self, gradient: Tensor, *, detached: bool = False) -> Tensor:
+        del detached
+        return gradient.flatten(1).index_select(1, self.columns)
+
+    @override
+    def net_input_box(self, interval: Interval) -> Box:
+        center, radius = _center_and_radius(interval)
+        full_radius = torch.zeros_like(self.features).flatten(1)
+        full_radius = full_radius.index_copy(1, self.columns, radius).view_as(self.features)
+        return Box(self.net_input(center, detached=False), full_radius)
+
+    @override
+    def feature_gradient_box(self, gradient: Box) -> Box:
+        return Box(self.feature_gradient(gradient.center), self.feature_gradient(gradient.radius))
+
+
+@dataclass(frozen=True)
+class SplitNet:
+    r"""A net split behind its first layer, :math:`f(x) = h(W x + b)`.
+
+    With :math:`z = W x + b` known, :math:`f(x + \delta) = h(z + W_S \delta_S)` needs only the
+    columns S of W that :math:`\delta` changes, and :math:`\nabla_{x_S} t = W_S^\top \nabla_z t`.
+    A change of a few features therefore costs a small product.
+
+    Args:
+        name: The first layer's name in ``named_modules``.
+        layer: The first layer; its input is the flattened input of the model.
+        tail: The rest of the net, which shares its modules with the model.
+    """
+
+    name: str
+    layer: nn.Linear
+    tail: nn.Module
+
+
+_split_nets: WeakKeyDictionary[nn.Module, tuple[tuple[int, ...], SplitNet | None]]
+_split_nets = WeakKeyDictionary()  # by model, with the identities of its modules at that time
+
+
+def split_at_first_layer(model: nn.Module, x: Tensor) -> SplitNet | None:
+    """Split ``model`` behind its first layer for inputs like ``x``; None if that is not linear.
+
+    The split is computed once for a model, and again if one of its modules is exchanged. There is
+    none for a net that cannot be traced, or whose two parts do not give what the whole gives.
+
+    Example:
+        >>> net = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+        >>> split_at_first_layer(net, torch.rand(5, 1, 2, 2)).name
+        '1'
+    """
+    signature = (*map(id, model.modules()), *x.shape[1:])
+    if model not in _split_nets or _split_nets[model][0] != signature:
+        _split_nets[model] = (signature, _split(model, x))
+    split = _split_nets[model][1]
+    # The tail alone would not run hooks on the model, nor on the first layer, as its user expects.
+    return None if split is None or _has_hooks(model) or _has_hooks(split.layer) else split
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks)
+
+
+def _split(model: nn.Module, x: Tensor) -> SplitNet | None:
+    num_features = x[0].numel() if len(x) else 0
+    has_candidate = any(
+        type(module) is nn.Linear and module.in_features == num_features
+        for module in model.modules()
+    )
+    if not x.is_floating_point() or not has_candidate or not len(x):
+        return None  # before tracing, which is slow
+    with test_time_mode(model):
+        split = _trace_split(model)
+        return split if split is not None and _equals_model(split, model, x[:2]) else None
+
+
+def _trace_split(model: nn.Module) -> SplitNet | None:
+    """Trace the model, and make the first layer's output the input of the traced graph."""
+    attributes = [(module, dict(module.__dict__)) for module in model.modules()]
+    try:
+        graph = fx.Tracer().trace(model)
+    except Exception:  # a forward of the user's own may fail in any way when traced
+        return None
+    finally:
+        # A forward that stores a tensor on its module stored a proxy: put the old values back.
+        for module, values in attributes:
+            module.__dict__.clear()
+            module.__dict__.update(values)
+    modules = dict(model.named_modules())
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    calls = [node for node in graph.nodes if node.op == "call_module"]
+    linear = [node for node in calls if type(modules[str(node.target)]) is nn.Linear]
+    if len(inputs) != 1 or not linear:
+        return None
+    first = linear[0]
+    # Only reshapes may come before: then W's columns are the flattened features, in their order.
+    before = list(graph.nodes)[: list(graph.nodes).index(first)]
+    if not all(_only_reshapes(node, modules) for node in before):
+        return None
+    if sum(node.target == first.target for node in calls) > 1:
+        return None  # a second use of W would see the change too
+    with graph.inserting_after(inputs[0]):
+        new_input = graph.placeholder("first_output")
+    first.replace_all_uses_with(new_input)
+    graph.erase_node(first)
+    graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
+    if inputs[0].users:
+        return None  # a skip connection reads the input behind the first layer
+    graph.erase_node(inputs[0])
+    layer = modules[str(first.target)]
+    if not isinstance(layer, nn.Linear):
+        return None
+    return SplitNet(str(first.target), layer, fx.GraphModule(model, graph))
+
+
+def _only_reshapes(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
+    if node.op == "call_module":
+        return type(modules[str(node.target)]) in (nn.Flatten, nn.Identity)
+    return node.op == "placeholder" or node.target in _RESHAPES
+
+
+def _equals_model(split: SplitNet, model: nn.Module, x: Tensor) -> bool:
+    """Whether the two parts give what the whole model gives for ``x``.
+
+    Tracing records one path. A forward that depends on values, or a transposed input, shows here.
+    """
+    recorded: list[Tensor] = []
+
+    def record(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        del module
+        recorded.extend((inputs[0], output))
+
+    handle = split.layer.register_forward_hook(record)
+    try:
+        with torch.no_grad():
+            whole = model(x)
+            parts = split.tail(recorded[1]) if len(recorded) == 2 else None
+    finally:
+        handle.remove()
+    return (
+        parts is not None
+        and isinstance(whole, Tensor)
+        and recorded[0].shape == x.flatten(1).shape
+        and torch.equal(recorded[0], x.flatten(1))
+        and torch.allclose(parts, whole)
+    )
+
+
+def _center_and_radius(interval: Interval) -> tuple[Tensor, Tensor]:
+    lower, upper = interval
+    return (lower + upper) / 2, (upper - lower) / 2
+
+
+def _check_given(valid_range: tuple[float, float] | None) -> tuple[float, float]:
     if valid_range is None:
         raise InvalidSettingError(
             "Expected a `valid_range` for features that may take every valid value, but got None. "

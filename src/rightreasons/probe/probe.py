@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from copy import copy
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -19,31 +20,38 @@ from rightreasons.core.second_order import (
     twice_differentiable,
 )
 from rightreasons.errors import DoubleBackwardError, InvalidBatchError
-from rightreasons.probe.masked import Entry, FoldedEntry, MaskedFeatures, ScatteredEntry, fold_of
+from rightreasons.probe.masked import (
+    FeatureAdapter,
+    FirstLayerAdapter,
+    InputAdapter,
+    MaskedFeatures,
+    split_at_first_layer,
+)
 from rightreasons.types import Batch, Target
 
 __all__ = ["Need", "Probe", "move_to_model", "strongest_need"]
 
 Need = bool | Literal["inside"]
-"""Which gradients are read: all, those inside the masks, or none."""
-Kept = TypeVar("Kept")
+"""Which gradients are read: all (True), those of masked features ("inside"), or none (False)."""
+Result = TypeVar("Result")
 
 
 class Probe:
     r"""A model at a batch: features, logits, activations and per-sample gradients.
 
-    The pass is made once, in the mode the model is in, and everything read off it is shared.
-    Per-sample means per-sample: ``gradient(t)[n]`` is :math:`\nabla_{x_n} \sum_j t(x_j)`, which is
-    :math:`\nabla_{x_n} t(x_n)` and never divided by the batch size. Only BatchNorm in train mode
-    mixes samples, so that there the sum also holds the pull of ``x_n`` on the others through the
-    batch statistics; `at_test_time` makes the pass with statistics (and dropout) as at test time.
+    The pass is made once, in the mode the model is in, and everyone reads the same results. All
+    attributes are read-only. Gradients are per sample: ``gradient(t)[n]`` is
+    :math:`\nabla_{x_n} \sum_j t(x_j)`, which is :math:`\nabla_{x_n} t(x_n)` and never divided by
+    the batch size. Only BatchNorm in train mode mixes samples: there ``x_n`` also changes the
+    other samples' targets through the batch statistics. `at_test_time` makes the pass with
+    statistics (and dropout) as at test time.
 
     Args:
         model: Gives logits ``(N, K)``.
         batch: The samples.
-        needs_gradient: Whether `gradient` will be asked for, or ``"inside"`` if `inside` alone
-            will, which is several times cheaper in nets that begin with a linear layer; a pass
-            without gradients is cheapest.
+        needs_gradient: Whether `gradient` will be read, or ``"inside"`` if only `masked` will be,
+            which is several times cheaper in nets that begin with a linear layer. A pass without
+            gradients is cheapest.
         create_graph: Whether gradients must reach the weights (training) or not (measuring).
         layers: Names of submodules whose outputs `activations` should hold.
         max_rows: The most rows one stacked pass of `each_at` may have; None is no ceiling.
@@ -66,22 +74,73 @@ class Probe:
         layers: Sequence[str] = (),
         max_rows: int | None = None,
     ) -> None:
-        self.model = model
-        self.batch = batch
-        self.needs_gradient = needs_gradient
-        self.create_graph = create_graph
-        self.layers = tuple(layers)
-        self.max_rows = max_rows
-        self.activations: dict[str, Tensor] = {}
-        self.depends_on_mode = depends_on_mode(innermost(model))
-        self._kept: dict[Hashable, Any] = {}
-        folds = needs_gradient == "inside" and batch.mask is not None and not batch.x.requires_grad
-        self._fold = fold_of(innermost(model), batch.x) if folds else None
-        self._entered: dict[str, Tensor] = {}
-        self._masked: MaskedFeatures | None = None
-        self.features = batch.x if self._fold is not None else self._differentiable(batch.x)
-        self.logits = self._forward()
+        self._model = model
+        self._batch = batch
+        self._needs_gradient = needs_gradient
+        self._create_graph = create_graph
+        self._layers = tuple(layers)
+        self._max_rows = max_rows
+        self._depends_on_mode = depends_on_mode(innermost(model))
+        self._activations: dict[str, Tensor] = {}
         self._gradients: dict[Target, Tensor] = {}
+        self._masked: MaskedFeatures | None = None
+        self._results: dict[Hashable, Any] = {}
+        # With a split net the gradient at the first layer's output is enough: the input needs none.
+        splits = needs_gradient == "inside" and batch.mask is not None and not batch.x.requires_grad
+        self._split = split_at_first_layer(innermost(model), batch.x) if splits else None
+        self._first_output: dict[str, Tensor] = {}
+        self._features = batch.x if self._split is not None else self._differentiable(batch.x)
+        self._logits = self._forward()
+
+    @property
+    def model(self) -> nn.Module:
+        """The model."""
+        return self._model
+
+    @property
+    def batch(self) -> Batch:
+        """The samples."""
+        return self._batch
+
+    @property
+    def features(self) -> Tensor:
+        """The tensor that gets explained, ``(N, *S)``."""
+        return self._features
+
+    @property
+    def logits(self) -> Tensor:
+        """The model's output ``(N, K)``, at least in single precision."""
+        return self._logits
+
+    @property
+    def activations(self) -> Mapping[str, Tensor]:
+        """The outputs of the layers that were asked for, by name."""
+        return self._activations
+
+    @property
+    def needs_gradient(self) -> Need:
+        """Which gradients may be read."""
+        return self._needs_gradient
+
+    @property
+    def create_graph(self) -> bool:
+        """Whether gradients reach the weights."""
+        return self._create_graph
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The names of the layers whose outputs `activations` holds."""
+        return self._layers
+
+    @property
+    def max_rows(self) -> int | None:
+        """The most rows a stacked pass may have; None is no ceiling."""
+        return self._max_rows
+
+    @property
+    def depends_on_mode(self) -> bool:
+        """Whether the pass would differ in the model's other mode."""
+        return self._depends_on_mode
 
     @property
     def mask(self) -> Tensor:
@@ -95,7 +154,7 @@ class Probe:
         return mask.reshape(mask.shape + (1,) * (self.features.ndim - mask.ndim))
 
     def gradient(self, target: Target | str = Target.LOSS) -> Tensor:
-        """The gradient of ``target`` for each sample, shaped as `features`; kept once taken."""
+        """The gradient of ``target`` for each sample, shaped as `features`; computed once."""
         target = Target(target)
         if target not in self._gradients:
             if not self.features.requires_grad:
@@ -110,42 +169,56 @@ class Probe:
     def masked(self) -> MaskedFeatures:
         """The model as a function of the features that masks touch; made once."""
         if self._masked is None:
-            mask = self.mask
-            full = self.features.shape[1:]
-            touched = (mask != 0).any(dim=0).expand(full).flatten().nonzero().flatten()
-            entry: Entry
-            if self._fold is not None:
-                entered = self._entered[self._fold.name]
-                values = self.features.flatten(1).index_select(1, touched)
-                entry = FoldedEntry(
-                    fold=self._fold, entered=entered, values=values, columns=touched
-                )
-            else:
-                core = innermost(self.model)
-                entry = ScatteredEntry(model=core, features=self.features, columns=touched)
+            mask, shape = self.mask, self.features.shape[1:]
+            touched = (mask != 0).any(dim=0).expand(shape).flatten().nonzero().flatten()
             self._masked = MaskedFeatures(
-                entry=entry,
+                adapter=self._adapter(touched),
                 model=innermost(self.model),
-                mask=mask.expand(-1, *full).flatten(1).index_select(1, touched),
+                mask=mask.expand(-1, *shape).flatten(1).index_select(1, touched),
                 y=self.batch.y,
-                nominal=self._gradient_at_entry,
+                nominal_gradient=self._gradient_at_net_input,
                 max_rows=self.max_rows,
             )
         return self._masked
 
-    def once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
-        """What ``make`` gives, made once for this pass: terms that use the same key share it."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        kept: Kept = self._kept[key]
-        return kept
+    def once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
+        """The result of ``compute``, once for this pass: terms with the same key share it."""
+        if key not in self._results:
+            self._results[key] = compute()
+        result: Result = self._results[key]
+        return result
+
+    def release_graph(self) -> None:
+        """Detach logits and activations, so that the pass's graph can be freed."""
+        self._logits = self._logits.detach()
+        self._activations = {name: one.detach() for name, one in self._activations.items()}
+
+    def replace(
+        self, *, y: Tensor | None = None, activations: dict[str, Tensor] | None = None
+    ) -> Probe:
+        """The same pass with other labels, or with other names of its activations.
+
+        Args:
+            y: The labels, ``(N,)``; None leaves them.
+            activations: The activations by name; None leaves them.
+        """
+        probe = copy(self)
+        probe._gradients, probe._masked, probe._results = {}, None, {}
+        if y is not None:
+            probe._batch = Batch.trusted(**{**vars(self._batch), "y": y})
+        probe._activations = self._activations if activations is None else activations
+        return probe
 
     @classmethod
     def at_test_time(cls, model: nn.Module, batch: Batch, **settings: Any) -> Probe:
-        """Probe the model as it will be deployed, whatever mode it is in, and leave it there.
+        """Probe the model as at test time, whatever mode it is in; the mode is restored.
 
-        BatchNorm statistics are used and not updated, nothing is dropped. Takes the settings of
-        the constructor.
+        BatchNorm statistics are used and not updated, nothing is dropped.
+
+        Args:
+            model: Gives logits ``(N, K)``.
+            batch: The samples.
+            **settings: Settings of the constructor.
         """
         core = innermost(model)
         with test_time_mode(core):
@@ -159,15 +232,15 @@ class Probe:
         Args:
             features: ``(N, *S)``, or ``(K * N, *S)`` for K stacked copies, copy after copy. They
                 may carry a graph of their own.
-            create_graph: As for the probe; the same as here if None.
+            create_graph: Whether gradients must reach the weights; None keeps the probe's.
         """
-        copies, rest = divmod(features.shape[0], len(self.batch))
-        if rest or not copies:
+        num_copies, remainder = divmod(features.shape[0], len(self.batch))
+        if remainder or not num_copies:
             raise InvalidBatchError(
                 f"Expected features for a multiple of {len(self.batch)} samples, but got "
                 f"{features.shape[0]}."
             )
-        batch = self.batch if copies == 1 else self.batch.repeat(copies)
+        batch = self.batch if num_copies == 1 else self.batch.repeat(num_copies)
         create_graph = self.create_graph if create_graph is None else create_graph
         return self._at(features, batch, create_graph)
 
@@ -178,12 +251,12 @@ class Probe:
         *,
         create_graph: bool = False,
     ) -> Tensor:
-        """Evaluate ``function`` at K altered copies of the features, stacked and not looped.
+        """Evaluate ``function`` at K altered copies of the features in stacked passes.
 
         Args:
             copies: ``(K, N, *S)``.
-            function: Takes a probe of some rows and gives ``(rows, ...)``.
-            create_graph: Whether the result must reach the weights. Then the ceiling `max_rows`
+            function: Maps a probe of some rows to ``(rows, ...)``.
+            create_graph: Whether gradients of the result must reach the weights. Then `max_rows`
                 saves no memory, since every graph is kept.
 
         Returns:
@@ -209,7 +282,7 @@ class Probe:
             Batch.trusted(x=features, **parts, **more),
             needs_gradient=self.needs_gradient,
             create_graph=create_graph,
-            layers=self.layers,
+            layers=self._layers,
             max_rows=self.max_rows,
         )
 
@@ -223,17 +296,35 @@ class Probe:
             )
         return x.detach().requires_grad_()
 
+    def _adapter(self, columns: Tensor) -> FeatureAdapter:
+        if self._split is None:
+            model = innermost(self.model)
+            return InputAdapter(model=model, features=self.features, columns=columns)
+        return FirstLayerAdapter(
+            split=self._split,
+            first_output=self._first_output[self._split.name],
+            values=self.features.flatten(1).index_select(1, columns),
+            columns=columns,
+        )
+
     def _forward(self) -> Tensor:
-        twice = self.needs_gradient and self.create_graph
-        wanted = torch.enable_grad() if self.needs_gradient else nullcontext()
-        safe = twice_differentiable(self.model) if twice else nullcontext()
-        apart = out_of_place(self.model) if self.needs_gradient or self.layers else nullcontext()
-        core = innermost(self.model)
-        recorded = record_outputs(core, self.layers, self.activations)
-        first = [self._fold.name] if self._fold else []
-        entered = record_outputs(core, first, self._entered, differentiable=True)
-        version = None if self.features.is_inference() else self.features._version
-        with wanted, translate_autograd_errors(), safe, apart, recorded, entered:
+        with ExitStack() as contexts:
+            if self.needs_gradient:
+                contexts.enter_context(torch.enable_grad())
+            contexts.enter_context(translate_autograd_errors())
+            if self.needs_gradient and self.create_graph:
+                contexts.enter_context(twice_differentiable(self.model))
+            if (
+                self.needs_gradient or self._layers
+            ):  # a later layer may not overwrite a recorded one
+                contexts.enter_context(out_of_place(self.model))
+            core = innermost(self.model)
+            contexts.enter_context(record_outputs(core, self._layers, self._activations))
+            first = [self._split.name] if self._split else []
+            contexts.enter_context(
+                record_outputs(core, first, self._first_output, differentiable=True)
+            )
+            version = None if self.features.is_inference() else self.features._version
             logits = self.model(self.features)
         if version is not None and self.features._version != version:
             raise InvalidBatchError(
@@ -255,10 +346,10 @@ class Probe:
             )
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
-    def _gradient_at_entry(self, target: Target) -> Tensor:
-        if self._fold is None:
+    def _gradient_at_net_input(self, target: Target) -> Tensor:
+        if self._split is None:
             return self.gradient(target)
-        return self._gradient_at(self._entered[self._fold.name], target)
+        return self._gradient_at(self._first_output[self._split.name], target)
 
     def _gradient_at(self, point: Tensor, target: Target) -> Tensor:
         if not self.logits.requires_grad:
