@@ -1,13 +1,16 @@
 import dataclasses
+import math
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rightreasons.errors import InvalidBatchError
-from rightreasons.types import Batch, Interval
+from rightreasons.errors import InvalidBatchError, UnknownNameError
+from rightreasons.types import Batch, Interval, Target
+from tests.reference.metrics import probabilities
 
+NAMES = [target.value for target in Target]
 PARTS = [field.name for field in dataclasses.fields(Batch)]
 X, Y = torch.arange(72.0).reshape(4, 2, 3, 3) / 64, torch.tensor([0, 1, 0, 2])
 MASK = torch.arange(36.0).reshape(4, 1, 3, 3) % 2
@@ -147,6 +150,14 @@ def test_parts_are_exchanged_and_checked():
         FULL.replace(x=X[:3])
 
 
+def test_fields_are_exchanged_without_a_check():
+    assert same(FULL.with_(), FULL)
+    changed = FULL.with_(x=2 * X, mask=2 + MASK)
+    assert torch.equal(changed.x, 2 * X)
+    assert float(changed.mask.max()) == 3
+    assert same(changed.with_(x=X, mask=MASK), FULL)
+
+
 def test_slices_are_not_checked_again():
     assert torch.isnan(Batch.trusted(x=torch.full((1, 1), torch.nan), y=Y[:1]).x).all()
 
@@ -218,3 +229,73 @@ def test_batches_must_have_the_same_parts():
     without = Batch(x=X, y=Y)
     with pytest.raises(InvalidBatchError, match=message):
         Batch.collate([without, Batch(x=X, y=Y, mask=MASK), without])
+
+
+def looped(name, row, label):
+    """The table of the docstring, one sample at a time."""
+    others = [value for k, value in enumerate(row) if k != label]
+    return {
+        "loss": lambda: -math.log(probabilities(row)[label]),
+        "logit": lambda: row[label],
+        "log_probabilities": lambda: sum(math.log(p) for p in probabilities(row)),
+        "logsumexp": lambda: math.log(sum(math.exp(value) for value in row)),
+        "margin": lambda: row[label] - max(others),
+    }[name]()
+
+
+@pytest.fixture
+def logits():
+    return 3 * torch.randn(7, 4, dtype=torch.float64)
+
+
+@pytest.fixture
+def y():
+    return torch.randint(4, (7,))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equals_a_loop(name, logits, y):
+    pairs = zip(logits.tolist(), y.tolist(), strict=True)
+    expected = torch.tensor([looped(name, row, label) for row, label in pairs]).double()
+    values = Target(name)(logits, y)
+    assert values.shape == (7,)
+    torch.testing.assert_close(values, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_can_be_differentiated_twice(name, logits, y):
+    logits.requires_grad_()
+    target = Target(name)
+    assert torch.autograd.gradcheck(lambda values: target(values, y), (logits,))
+    assert torch.autograd.gradgradcheck(lambda values: target(values, y), (logits,))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sample_does_not_see_the_others(name, logits, y):
+    alone = torch.cat([Target(name)(logits[n : n + 1], y[n : n + 1]) for n in range(7)])
+    torch.testing.assert_close(Target(name)(logits, y), alone)
+
+
+def test_the_margin_is_positive_where_the_answer_is_right(logits, y):
+    right = logits.argmax(dim=1) == y
+    assert torch.equal(Target.MARGIN(logits, y) > 0, right)
+
+
+def test_large_logits_overflow_nothing():
+    logits = torch.tensor([[1e4, -1e4, 0.0]])
+    for name in NAMES:
+        assert torch.isfinite(Target(name)(logits, torch.tensor([1]))).all()
+
+
+def test_a_name_is_as_good_as_the_target():
+    assert Target("logit") is Target.LOGIT
+    assert Target(Target.LOGIT) is Target.LOGIT
+    assert Target.LOGIT == "logit"
+    assert NAMES == ["loss", "logit", "log_probabilities", "logsumexp", "margin"]
+
+
+def test_an_unknown_name_is_answered_with_the_nearest():
+    with pytest.raises(UnknownNameError, match="Expected a target, but got 'logits'. Did you mean"):
+        Target("logits")
+    with pytest.raises(UnknownNameError, match="got '3'. Known: log_probabilities, logit, logs"):
+        Target(3)

@@ -87,3 +87,12 @@ def test_only_images_can_be_moved():
 def test_bad_settings(base, settings, words):
     with pytest.raises(InvalidSettingError, match=words):
         Augmented(base, **settings)
+
+
+def test_other_data_are_augmented_in_the_same_way(base):
+    masked = InMemory(base.batch.replace(mask=1 - base.batch.mask))
+    at_epoch = Augmented(base, flip=True, crop=2, seed=3).at_epoch(2)
+    rebased = at_epoch.rebase(masked)
+    rows = torch.arange(len(base))
+    assert torch.equal(rebased.take(rows).x, at_epoch.take(rows).x)
+    assert torch.equal(rebased.take(rows).mask, 1 - at_epoch.take(rows).mask)

@@ -98,7 +98,7 @@ class Turned(Altered):
         if mask is not None:
             full = mask.expand(-1, -1, *batch.x.shape[2:])
             mask = turned(full, degrees, mode="nearest")
-        return batch.replace(x=turned(batch.x, degrees), mask=mask)
+        return batch.with_(x=turned(batch.x, degrees), mask=mask)
 
 
 class Pasted(Altered):
@@ -146,7 +146,7 @@ class Pasted(Altered):
         gets = self._gets[places].reshape(-1, 1, 1, 1)
         new = (other.mask * gets).expand(-1, -1, *batch.x.shape[2:])
         pasted = torch.lerp(batch.x, other.x, new)
-        return batch.replace(x=pasted, mask=torch.maximum(batch.mask, new))
+        return batch.with_(x=pasted, mask=torch.maximum(batch.mask, new))
 
 
 def augmented(

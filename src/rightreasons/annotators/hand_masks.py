@@ -148,8 +148,7 @@ def before_augmentation(data: Dataset, change: Callable[[Dataset], Dataset]) -> 
         change: What gives the data other masks, each for an image as it is in the data.
     """
     if isinstance(data, Augmented):
-        inner = change(data.base)
-        return Augmented(inner, flip=data.flip, crop=data.crop, seed=data.seed, epoch=data.epoch)
+        return data.rebase(change(data.base))
     if isinstance(data, Remasked):
         own = data
         return before_augmentation(

@@ -84,14 +84,8 @@ class MaskFiles(Altered):
 
     def altered(self, batch: Batch, places: Tensor) -> Batch:
         """See `Altered.altered`."""
-        return Batch.trusted(
-            x=batch.x,
-            y=batch.y,
-            mask=self.bits.at(places).to(batch.x),
-            annotated=self.annotated[places],
-            group=batch.group,
-            index=batch.index,
-        )
+        mask = self.bits.at(places).to(batch.x)
+        return batch.with_(mask=mask, annotated=self.annotated[places])
 
 
 def with_mask_files(data: Dataset, folder: str | Path, *, polarity: str) -> Dataset:

@@ -130,6 +130,14 @@ class Augmented(Altered):
             epoch=epoch,
         )
 
+    def rebase(self, base: Dataset) -> Augmented:
+        """Augment other data in the same way, in the same epoch.
+
+        Args:
+            base: As many images as before, for example with other masks.
+        """
+        return Augmented(base, flip=self.flip, crop=self.crop, seed=self.seed, epoch=self.epoch)
+
     def digest(self) -> str:
         """That of the data unchanged: how training sees them is a setting."""
         return self.base.digest()
@@ -148,11 +156,4 @@ class Augmented(Altered):
         if mask is not None:
             full = mask.expand(-1, -1, height, width)
             mask = moved(full, rows=rows, columns=columns)
-        return Batch.trusted(
-            x=moved(batch.x, rows=rows, columns=columns),
-            y=batch.y,
-            mask=mask,
-            annotated=batch.annotated,
-            group=batch.group,
-            index=batch.index,
-        )
+        return batch.with_(x=moved(batch.x, rows=rows, columns=columns), mask=mask)

@@ -132,9 +132,7 @@ class InMemory(Dataset):
 
     def take(self, rows: Tensor) -> Batch:
         """See `Dataset.take`."""
-        parts = {field.name: getattr(self.batch, field.name) for field in fields(Batch)}
-        taken = {name: None if part is None else part[rows] for name, part in parts.items()}
-        return Batch.trusted(**{**taken, "index": rows})
+        return self.batch[rows].with_(index=rows)
 
     @property
     def labels(self) -> Tensor:

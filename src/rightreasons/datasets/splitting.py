@@ -118,12 +118,7 @@ def with_training(splits: Splits, change: Callable[[Dataset], Dataset], *, said:
         said: A sentence for the card's description.
     """
     train = splits.train
-    if isinstance(train, Augmented):
-        changed: Dataset = Augmented(
-            change(train.base), flip=train.flip, crop=train.crop, seed=train.seed, epoch=train.epoch
-        )
-    else:
-        changed = change(train)
+    changed = train.rebase(change(train.base)) if isinstance(train, Augmented) else change(train)
     card = changed.card
     card = replace(card, description=f"{card.description} {said}".strip())
     val = None if splits.val is None else _under(splits.val, card)

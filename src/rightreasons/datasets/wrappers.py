@@ -69,14 +69,7 @@ class Remasked(Altered):
         if batch.mask is None or batch.annotated is None:
             return batch
         mask, annotated = self.change(batch.mask, batch.annotated, places)
-        return Batch.trusted(
-            x=batch.x,
-            y=batch.y,
-            mask=mask,
-            annotated=annotated,
-            group=batch.group,
-            index=batch.index,
-        )
+        return batch.with_(mask=mask, annotated=annotated)
 
 
 def remasked(data: Dataset, change: Change, *, key: str) -> Dataset:
@@ -113,7 +106,7 @@ class Selected(Dataset):
 
     def take(self, rows: Tensor) -> Batch:
         """See `Dataset.take`."""
-        return _numbered(self.base.take(self.places[rows]), rows)
+        return self.base.take(self.places[rows]).with_(index=rows)
 
     def at_epoch(self, epoch: int) -> Dataset:
         """See `Dataset.at_epoch`."""
@@ -124,7 +117,7 @@ class Selected(Dataset):
         positions = list(rows)
         in_base = [self.places[some] for some in positions]
         for batch, some in zip(self.base.batches(in_base), positions, strict=True):
-            yield _numbered(batch, some)
+            yield batch.with_(index=some)
 
     @property
     def labels(self) -> Tensor:
@@ -155,17 +148,6 @@ def selected(data: Dataset, places: Tensor) -> Dataset:
     if not isinstance(data, InMemory):
         return some
     return InMemory(data.batch[places], some.card)
-
-
-def _numbered(batch: Batch, rows: Tensor) -> Batch:
-    return Batch.trusted(
-        x=batch.x,
-        y=batch.y,
-        mask=batch.mask,
-        annotated=batch.annotated,
-        group=batch.group,
-        index=rows,
-    )
 
 
 LEVELS = 255
@@ -285,19 +267,11 @@ class MaskedInput(Altered):
     def altered(self, batch: Batch, places: Tensor) -> Batch:
         """See `Altered.altered`."""
         mask = self.bits.at(places).to(batch.x)
-        return Batch.trusted(
-            x=covered(batch.x, mask, self.fill),
-            y=batch.y,
-            mask=batch.mask,
-            annotated=batch.annotated,
-            group=batch.group,
-            index=batch.index,
-        )
+        return batch.with_(x=covered(batch.x, mask, self.fill))
 
 
 def masked_input(data: Dataset, bits: MaskBits, *, fill: Fill = "zero") -> Dataset:
     """Cover images; those that training sees flipped and cropped are covered before that."""
-    if not isinstance(data, Augmented):
-        return MaskedInput(data, bits, fill=fill)
-    inner = MaskedInput(data.base, bits, fill=fill)
-    return Augmented(inner, flip=data.flip, crop=data.crop, seed=data.seed, epoch=data.epoch)
+    if isinstance(data, Augmented):
+        return data.rebase(MaskedInput(data.base, bits, fill=fill))
+    return MaskedInput(data, bits, fill=fill)

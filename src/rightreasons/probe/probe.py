@@ -275,11 +275,9 @@ class Probe:
         return joined.reshape(num_copies, size, *joined.shape[1:])
 
     def _at(self, features: Tensor, batch: Batch, create_graph: bool) -> Probe:
-        parts = {"y": batch.y, "mask": batch.mask, "annotated": batch.annotated}
-        more = {"group": batch.group, "index": batch.index}
         return Probe.at_test_time(
             self.model,
-            Batch.trusted(x=features, **parts, **more),
+            batch.with_(x=features),
             needs_gradient=self.needs_gradient,
             create_graph=create_graph,
             layers=self._layers,

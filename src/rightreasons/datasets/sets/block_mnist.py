@@ -121,13 +121,11 @@ class NullBlock(Altered):
         above = self._above[places].to(x.device).reshape(-1, 1, 1, 1)
         blocks = self._pattern.to(x).expand_as(x)
         here = above.to(x).expand_as(x)
-        return Batch.trusted(
+        return batch.with_(
             x=torch.cat([torch.where(above, blocks, x), torch.where(above, x, blocks)], dim=2),
-            y=batch.y,
             mask=torch.cat([here, 1 - here], dim=2),
             annotated=torch.ones_like(batch.y, dtype=torch.bool),
             group=batch.y,
-            index=batch.index,
         )
 
 
