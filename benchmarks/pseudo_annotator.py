@@ -24,7 +24,7 @@ from rightreasons.annotators import (
     mask_quality,
     with_few,
 )
-from rightreasons.benchmark.suites import reff_part
+from rightreasons.benchmark.suites import reff as reff_part
 from rightreasons.datasets import Splits
 from timing import machine, publish
 

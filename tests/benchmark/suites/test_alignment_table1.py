@@ -1,7 +1,7 @@
 import pytest
 
 from rightreasons.benchmark.plan import plan
-from rightreasons.benchmark.suites.alignment_table1 import alignment_table1
+from rightreasons.benchmark.suites.alignment import alignment_table1
 from rightreasons.run.config import Config
 
 

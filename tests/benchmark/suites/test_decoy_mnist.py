@@ -2,7 +2,7 @@ import pytest
 
 from rightreasons.benchmark import Figure
 from rightreasons.benchmark.plan import lines, plan
-from rightreasons.benchmark.suites.decoy_mnist import decoy_mnist
+from rightreasons.benchmark.suites.r4_tables import decoy_mnist
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 import pytest
 
 from rightreasons.benchmark.plan import lines, plan
-from rightreasons.benchmark.suites.density_figure4 import WEIGHTS, density_figure4
-from rightreasons.benchmark.suites.density_table1 import density_table1
+from rightreasons.benchmark.suites.density_figures import WEIGHTS, density_figure4
+from rightreasons.benchmark.suites.density_tables import density_table1
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import pytest
 
 from rightreasons.benchmark.plan import lines, plan
-from rightreasons.benchmark.suites.density_groups import density_groups
+from rightreasons.benchmark.suites.density_figures import density_groups
 
 
 @pytest.fixture

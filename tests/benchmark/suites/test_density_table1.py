@@ -2,7 +2,7 @@ import pytest
 
 from rightreasons.benchmark import Figure
 from rightreasons.benchmark.plan import lines, plan
-from rightreasons.benchmark.suites.density_table1 import density_table1
+from rightreasons.benchmark.suites.density_tables import density_table1
 
 
 @pytest.fixture

@@ -1,8 +1,13 @@
 import pytest
 
 from rightreasons.benchmark.plan import lines
-from rightreasons.benchmark.suites.density_table1 import density_table1
-from rightreasons.benchmark.suites.density_unseen import SEEDS, SETTINGS, SHOWN, density_unseen
+from rightreasons.benchmark.suites.density_tables import (
+    SEEDS,
+    SETTINGS,
+    SHOWN,
+    density_table1,
+    density_unseen,
+)
 
 
 @pytest.fixture

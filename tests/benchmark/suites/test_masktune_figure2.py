@@ -2,7 +2,7 @@ import pytest
 
 from rightreasons.benchmark import Figure
 from rightreasons.benchmark.plan import lines, plan
-from rightreasons.benchmark.suites.masktune_figure2 import masktune_figure2
+from rightreasons.benchmark.suites.masktune import masktune_figure2
 
 
 @pytest.fixture

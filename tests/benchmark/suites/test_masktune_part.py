@@ -1,4 +1,4 @@
-from rightreasons.benchmark.suites import masktune_part as part
+from rightreasons.benchmark.suites import masktune as part
 from rightreasons.run.config import Config
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from rightreasons.benchmark.plan import lines, plan
-from rightreasons.benchmark.suites.masktune_table1 import masktune_table1
+from rightreasons.benchmark.suites.masktune import masktune_table1
 
 
 @pytest.fixture

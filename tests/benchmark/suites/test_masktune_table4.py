@@ -2,7 +2,7 @@ import pytest
 
 from rightreasons.benchmark import Figure
 from rightreasons.benchmark.plan import lines, plan
-from rightreasons.benchmark.suites.masktune_table4 import masktune_table4
+from rightreasons.benchmark.suites.masktune_selective import masktune_table4
 
 
 @pytest.fixture

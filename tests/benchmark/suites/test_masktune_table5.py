@@ -2,7 +2,7 @@ import pytest
 
 from rightreasons.benchmark import Figure
 from rightreasons.benchmark.plan import lines, plan
-from rightreasons.benchmark.suites.masktune_table5 import masktune_table5
+from rightreasons.benchmark.suites.masktune import masktune_table5
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 from rightreasons.benchmark import Figure
 from rightreasons.benchmark.cell import config_key
 from rightreasons.benchmark.plan import plan
-from rightreasons.benchmark.suites.masktune_figure2 import masktune_figure2
-from rightreasons.benchmark.suites.masktune_table6 import masktune_table6
+from rightreasons.benchmark.suites.masktune import masktune_figure2, masktune_table6
 
 
 def test_the_papers_figures():

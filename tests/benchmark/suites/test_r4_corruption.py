@@ -2,7 +2,7 @@ import pytest
 
 from rightreasons.benchmark import Figure
 from rightreasons.benchmark.plan import lines, plan
-from rightreasons.benchmark.suites.r4_corruption import r4_corruption
+from rightreasons.benchmark.suites.r4_figures import r4_corruption
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import pytest
 
 from rightreasons.benchmark import Figure
 from rightreasons.benchmark.plan import lines, plan
-from rightreasons.benchmark.suites.r4_mask_fraction import r4_mask_fraction
+from rightreasons.benchmark.suites.r4_figures import r4_mask_fraction
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import pytest
 
 from rightreasons.benchmark import Figure
 from rightreasons.benchmark.plan import lines, plan
-from rightreasons.benchmark.suites.r4_model_size import r4_model_size
+from rightreasons.benchmark.suites.r4_figures import r4_model_size
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import pytest
 
-from rightreasons.benchmark.suites import r4_part as r4
+from rightreasons.benchmark.suites import r4
 
 
 @pytest.mark.parametrize("grids", [r4.MNIST_GRIDS, r4.DERM_GRIDS])

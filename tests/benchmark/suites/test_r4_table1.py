@@ -2,7 +2,7 @@ import pytest
 
 from rightreasons.benchmark import Figure
 from rightreasons.benchmark.plan import plan
-from rightreasons.benchmark.suites.r4_table1 import r4_table1
+from rightreasons.benchmark.suites.r4_tables import r4_table1
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@ import pytest
 
 from rightreasons.benchmark.cell import config_key
 from rightreasons.benchmark.plan import plan
-from rightreasons.benchmark.suites.r4_table1 import r4_table1
-from rightreasons.benchmark.suites.r4_table2 import r4_table2
+from rightreasons.benchmark.suites.r4_tables import r4_table1, r4_table2
 
 
 def test_the_papers_figures():

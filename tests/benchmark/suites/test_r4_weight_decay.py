@@ -2,7 +2,7 @@ import pytest
 
 from rightreasons.benchmark import Figure
 from rightreasons.benchmark.plan import lines, plan
-from rightreasons.benchmark.suites.r4_weight_decay import r4_weight_decay
+from rightreasons.benchmark.suites.r4_figures import r4_weight_decay
 
 
 @pytest.fixture

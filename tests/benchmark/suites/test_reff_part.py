@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rightreasons.benchmark.suites import reff_part as reff
+from rightreasons.benchmark.suites import reff
 from rightreasons.explainers.spatial_layers import resolution_layers
 from rightreasons.models import create
 from rightreasons.objectives.recipes import RECIPES

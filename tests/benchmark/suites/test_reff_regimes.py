@@ -1,8 +1,8 @@
 import pytest
 
 from rightreasons.benchmark.plan import lines, plan
+from rightreasons.benchmark.suites.reff import reff_table3
 from rightreasons.benchmark.suites.reff_regimes import WEIGHTS, reff_regimes
-from rightreasons.benchmark.suites.reff_table3 import reff_table3
 
 
 @pytest.fixture

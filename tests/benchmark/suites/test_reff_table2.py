@@ -2,7 +2,7 @@ import pytest
 
 from rightreasons.benchmark import Figure
 from rightreasons.benchmark.plan import plan
-from rightreasons.benchmark.suites.reff_table2 import reff_table2
+from rightreasons.benchmark.suites.reff import reff_table2
 
 
 @pytest.fixture

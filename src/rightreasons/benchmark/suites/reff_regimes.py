@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rightreasons.benchmark.suite import Grid, Method, Overrides, Suite, Variant
-from rightreasons.benchmark.suites import reff_part as reff
+from rightreasons.benchmark.suites import reff
 
 __all__ = ["reff_regimes"]
 

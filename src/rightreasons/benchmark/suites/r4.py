@@ -1,4 +1,4 @@
-"""What R4's tables and figures have in common: methods, candidates, data, measures, budgets.
+"""What R4's tables and figures share: methods, candidates, data, measures, budgets.
 
 Suites made of the same parts ask for the same runs, and share them.
 """
