@@ -3,14 +3,14 @@ import torch
 
 from rightreasons.annotators.hand_masks import before_augmentation
 from rightreasons.datasets import Augmented, Selected
-from rightreasons.datasets.wrappers import Remasked, remasked
+from rightreasons.datasets.wrappers import ChangedMasks, change_masks
 from rightreasons.errors import InvalidSettingError
 
 
 def whole_image(data):
     """Masks that are the image itself."""
     images = data.take(torch.arange(len(data))).x
-    return remasked(data, lambda m, a, places: (images[places], a), key="image")
+    return change_masks(data, lambda m, a, places: (images[places], a), key="image")
 
 
 def halved(mask, annotated, places):
@@ -22,7 +22,7 @@ def halved(mask, annotated, places):
 def test_masks_move_with_the_images(make_squares, on_top):
     data = Augmented(make_squares(), flip=True, crop=2, seed=3)
     if on_top:
-        data = Remasked(data, halved, key="halved")
+        data = ChangedMasks(data, halved, key="halved")
     changed = before_augmentation(data, whole_image)
     batch = changed.at_epoch(1).take(torch.arange(24))
     assert torch.equal(batch.mask, batch.x)
@@ -30,7 +30,7 @@ def test_masks_move_with_the_images(make_squares, on_top):
 
 
 def test_changes_of_masks_below_stay(make_squares):
-    data = Remasked(make_squares(), halved, key="halved")
+    data = ChangedMasks(make_squares(), halved, key="halved")
     same = before_augmentation(data, lambda base: base)
     assert torch.equal(same.take(torch.arange(24)).mask, make_squares().batch.mask / 2)
 

@@ -6,7 +6,7 @@ from PIL import Image
 import rightreasons as rr
 from rightreasons.annotators.mask_files import file_names, with_mask_files
 from rightreasons.datasets import Augmented, InMemory, Selected
-from rightreasons.datasets.wrappers import Remasked
+from rightreasons.datasets.wrappers import ChangedMasks
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 
 
@@ -40,7 +40,7 @@ def test_masks_move_with_augmented_images(make_squares, masks):
     x = torch.zeros(24, 1, 8, 8)
     x[:, :, :4] = 1  # as the masks
     data = Augmented(InMemory(make_squares().batch.replace(x=x)), crop=2, seed=3)
-    same = Remasked(data, lambda mask, annotated, _: (mask, annotated), key="same")
+    same = ChangedMasks(data, lambda mask, annotated, _: (mask, annotated), key="same")
     for given in (data, same):
         found = with_mask_files(given, masks, polarity="irrelevant")
         seen = found.at_epoch(1).take(torch.tensor([3, 5]))

@@ -2,14 +2,14 @@ import torch
 
 import rightreasons as rr
 from rightreasons.datasets import InMemory
-from rightreasons.datasets.augmented import Altered
+from rightreasons.datasets.dataset import TransformedDataset
 
 
-class Numbered(Altered):
+class Numbered(TransformedDataset):
     """Puts each sample's place into its features."""
 
-    def altered(self, batch, places):
-        return batch.replace(x=places[:, None].float().expand_as(batch.x))
+    def transform(self, batch, indices):
+        return batch.replace(x=indices[:, None].float().expand_as(batch.x))
 
     def digest(self):
         return self.base.digest()

@@ -3,7 +3,7 @@ import torch
 from tests.reference import strategies as slow
 
 from rightreasons.datasets import Augmented, InMemory, MaskBits, masked_input
-from rightreasons.datasets.wrappers import MaskedInput, covered, packed
+from rightreasons.datasets.wrappers import MaskedInput, covered, pack_masks
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.types import Batch
 
@@ -60,7 +60,7 @@ def test_soft_masks_cover_in_part(data):
 
 
 def test_a_data_set_of_covered_images(data, masks):
-    changed = masked_input(data, MaskBits(packed(masks), size=(5, 6)))
+    changed = masked_input(data, MaskBits(pack_masks(masks), size=(5, 6)))
     rows = torch.tensor([3, 1])
     batch = changed.take(rows)
     assert torch.equal(batch.x, covered(data.batch.x, masks)[rows])
@@ -68,12 +68,12 @@ def test_a_data_set_of_covered_images(data, masks):
     assert torch.equal(batch.mask, data.batch.mask[rows])
     assert torch.equal(batch.group, data.batch.group[rows])
     assert torch.equal(changed.at_epoch(3).take(rows).x, batch.x)
-    other = masked_input(data, MaskBits(packed(1 - masks), size=(5, 6)))
+    other = masked_input(data, MaskBits(pack_masks(1 - masks), size=(5, 6)))
     assert len({data.digest(), changed.digest(), other.digest()}) == 3
 
 
 def test_images_are_covered_before_they_are_flipped(data, masks):
-    bits = MaskBits(packed(masks), size=(5, 6))
+    bits = MaskBits(pack_masks(masks), size=(5, 6))
     moving = masked_input(Augmented(data, flip=True, seed=1), bits)
     assert isinstance(moving, Augmented)
     still = Augmented(MaskedInput(data, bits), flip=True, seed=1)
@@ -86,6 +86,6 @@ def test_images_are_covered_before_they_are_flipped(data, masks):
 
 def test_masks_of_other_images(data, masks):
     with pytest.raises(InvalidBatchError, match="a mask for each of 4 images .* but got 3"):
-        masked_input(data, MaskBits(packed(masks[:3]), size=(5, 6)))
+        masked_input(data, MaskBits(pack_masks(masks[:3]), size=(5, 6)))
     with pytest.raises(InvalidSettingError, match="Expected `fill` to be 'zero'"):
-        masked_input(data, MaskBits(packed(masks), size=(5, 6)), fill="white")
+        masked_input(data, MaskBits(pack_masks(masks), size=(5, 6)), fill="white")

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from rightreasons.datasets import InMemory, folder
-from rightreasons.datasets.wrappers import Remasked, remasked
+from rightreasons.datasets.wrappers import ChangedMasks, change_masks
 from rightreasons.types import Batch
 
 pytestmark = [
@@ -20,8 +20,8 @@ def halved(mask, annotated, places):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_masks_on_disk_change_by_their_place(pets, workers):
     base = folder(pets, mask_polarity="irrelevant", in_memory=False, workers=workers).train
-    data = remasked(base, halved, key="halved")
-    assert isinstance(data, Remasked)
+    data = change_masks(base, halved, key="halved")
+    assert isinstance(data, ChangedMasks)
     assert len(data) == len(base) == 6
     plain = base.take(torch.arange(6))
     rows = [torch.tensor([4, 1]), torch.tensor([2])]
@@ -36,13 +36,13 @@ def test_masks_on_disk_change_by_their_place(pets, workers):
     assert torch.equal(data.labels, base.labels)
     assert torch.equal(data.groups, base.groups)
     assert data.has_masks
-    assert data.digest() not in (base.digest(), remasked(base, halved, key="other").digest())
+    assert data.digest() not in (base.digest(), change_masks(base, halved, key="other").digest())
 
 
 def test_masks_in_memory_change_at_once(pets, monkeypatch):
     monkeypatch.setattr("rightreasons.datasets.wrappers.CHUNK", 4)
     base = folder(pets, mask_polarity="irrelevant").train
-    data = remasked(base, halved, key="halved")
+    data = change_masks(base, halved, key="halved")
     assert isinstance(data, InMemory)
     mask, annotated = halved(base.batch.mask, base.batch.annotated, torch.arange(6))
     assert torch.equal(data.batch.mask, mask)
@@ -52,6 +52,6 @@ def test_masks_in_memory_change_at_once(pets, monkeypatch):
 
 def test_data_without_masks_stay_as_they_are():
     base = InMemory(Batch(x=torch.rand(3, 1, 2, 2), y=torch.tensor([0, 1, 0])))
-    data = remasked(base, halved, key="halved")
+    data = change_masks(base, halved, key="halved")
     assert data.take(torch.tensor([0])).mask is None
     assert not data.has_masks

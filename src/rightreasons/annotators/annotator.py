@@ -29,7 +29,7 @@ from rightreasons.core.checks import (
 from rightreasons.core.files import load_weights_into, save_weights, writable_folder, write_json
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets import Dataset, InMemory, Selected
-from rightreasons.datasets.augmented import Altered
+from rightreasons.datasets.dataset import TransformedDataset
 from rightreasons.errors import (
     CheckpointMismatchError,
     InvalidBatchError,
@@ -66,7 +66,7 @@ def in_turn(data: Dataset, *, num: int, seed: int = 0) -> Dataset:
     return InTurn(data, num=num, seed=seed)
 
 
-class InTurn(Altered):
+class InTurn(TransformedDataset):
     """More samples than an epoch has place for: each epoch goes on where the last one ended.
 
     They are in a random order, so that a training that is over before all had their turn has seen
@@ -93,9 +93,9 @@ class InTurn(Altered):
         """See `Dataset.digest`."""
         return Selected(self.data, self._order).digest()
 
-    def altered(self, batch: Batch, places: Tensor) -> Batch:
-        """See `Altered.altered`."""
-        del places
+    def transform(self, batch: Batch, indices: Tensor) -> Batch:
+        """See `TransformedDataset.transform`."""
+        del indices
         return batch
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 from rightreasons.core.checks import check_fraction
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets import Augmented, Dataset
-from rightreasons.datasets.augmented import Altered
+from rightreasons.datasets.dataset import TransformedDataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.types import Batch
 
@@ -57,7 +57,7 @@ def turned(image: Tensor, degrees: Tensor, *, mode: str = "bilinear") -> Tensor:
     )
 
 
-class Turned(Altered):
+class Turned(TransformedDataset):
     """Images that training sees turned by up to some degrees, anew in every epoch.
 
     As `Augmented`: itself it is the data unchanged, and what training sees depends on the seed,
@@ -90,18 +90,18 @@ class Turned(Altered):
         """That of the data unchanged: how training sees them is a setting."""
         return self.base.digest()
 
-    def altered(self, batch: Batch, places: Tensor) -> Batch:
-        """See `Altered.altered`."""
+    def transform(self, batch: Batch, indices: Tensor) -> Batch:
+        """See `TransformedDataset.transform`."""
         if self.epoch is None:
             return batch
-        degrees, mask = self._degrees[places], batch.mask
+        degrees, mask = self._degrees[indices], batch.mask
         if mask is not None:
             full = mask.expand(-1, -1, *batch.x.shape[2:])
             mask = turned(full, degrees, mode="nearest")
         return batch.with_(x=turned(batch.x, degrees), mask=mask)
 
 
-class Pasted(Altered):
+class Pasted(TransformedDataset):
     """Images into which training sees what is marked in others pasted, anew in every epoch.
 
     A share of the images gets the marked pixels of another one, in their place, and is marked
@@ -136,14 +136,14 @@ class Pasted(Altered):
         """That of the data unchanged: how training sees them is a setting."""
         return self.base.digest()
 
-    def altered(self, batch: Batch, places: Tensor) -> Batch:
-        """See `Altered.altered`."""
+    def transform(self, batch: Batch, indices: Tensor) -> Batch:
+        """See `TransformedDataset.transform`."""
         if self.epoch is None:
             return batch
-        other = self.base.take(self._donors[places])
+        other = self.base.take(self._donors[indices])
         if batch.mask is None or other.mask is None:
             return batch
-        gets = self._gets[places].reshape(-1, 1, 1, 1)
+        gets = self._gets[indices].reshape(-1, 1, 1, 1)
         new = (other.mask * gets).expand(-1, -1, *batch.x.shape[2:])
         pasted = torch.lerp(batch.x, other.x, new)
         return batch.with_(x=pasted, mask=torch.maximum(batch.mask, new))

@@ -12,7 +12,7 @@ from rightreasons.core.checks import check_integer
 from rightreasons.core.progress import progress
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets import Augmented, Dataset
-from rightreasons.datasets.wrappers import Remasked, remasked
+from rightreasons.datasets.wrappers import ChangedMasks, keep_masks
 from rightreasons.errors import InvalidSettingError
 from rightreasons.types import Batch
 
@@ -129,15 +129,8 @@ def few_places(labels: Tensor, annotated: Tensor, num_per_class: int, *, seed: i
 
 def with_few(data: Dataset, places: Tensor) -> Dataset:
     """The data with the masks at ``places`` alone; the others are zero and not annotated."""
-    keeps = torch.zeros(len(data), dtype=torch.bool)
-    keeps[places] = True
-
-    def without(mask: Tensor, annotated: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        stays = keeps[rows].to(mask.device)
-        return mask * stays.reshape(-1, *[1] * (mask.ndim - 1)), annotated & stays
-
     key = f"few {places.tolist()}"
-    return before_augmentation(data, lambda base: remasked(base, without, key=key))
+    return before_augmentation(data, lambda base: keep_masks(base, places, key=key))
 
 
 def before_augmentation(data: Dataset, change: Callable[[Dataset], Dataset]) -> Dataset:
@@ -149,10 +142,10 @@ def before_augmentation(data: Dataset, change: Callable[[Dataset], Dataset]) -> 
     """
     if isinstance(data, Augmented):
         return data.rebase(change(data.base))
-    if isinstance(data, Remasked):
+    if isinstance(data, ChangedMasks):
         own = data
         return before_augmentation(
-            data.base, lambda base: change(Remasked(base, own.change, key=own.key))
+            data.base, lambda base: change(ChangedMasks(base, own.change, key=own.key))
         )
     inside: object = data
     while (inside := getattr(inside, "base", None)) is not None:

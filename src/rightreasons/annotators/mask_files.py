@@ -17,10 +17,10 @@ from rightreasons.core.checks import check_choice
 from rightreasons.core.files import writable_folder, write_atomically
 from rightreasons.core.progress import progress
 from rightreasons.datasets import Dataset, MaskBits, Selected
-from rightreasons.datasets.augmented import Altered
+from rightreasons.datasets.dataset import TransformedDataset
 from rightreasons.datasets.images.files import read_mask
 from rightreasons.datasets.images.stream import ImageStream
-from rightreasons.datasets.wrappers import packed
+from rightreasons.datasets.wrappers import pack_masks
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 from rightreasons.types import Batch
 
@@ -49,10 +49,10 @@ def file_names(data: Dataset) -> list[str] | None:
     if isinstance(data, Selected):
         below = file_names(data.base)
         return None if below is None else [below[place] for place in data.places.tolist()]
-    return file_names(data.base) if isinstance(data, Altered) else None
+    return file_names(data.base) if isinstance(data, TransformedDataset) else None
 
 
-class MaskFiles(Altered):
+class MaskFiles(TransformedDataset):
     """A data set whose masks are those given here, and no others.
 
     Args:
@@ -82,10 +82,10 @@ class MaskFiles(Altered):
         sha.update(self.annotated.numpy().tobytes())
         return sha.hexdigest()
 
-    def altered(self, batch: Batch, places: Tensor) -> Batch:
-        """See `Altered.altered`."""
-        mask = self.bits.at(places).to(batch.x)
-        return batch.with_(mask=mask, annotated=self.annotated[places])
+    def transform(self, batch: Batch, indices: Tensor) -> Batch:
+        """See `TransformedDataset.transform`."""
+        mask = self.bits.at(indices).to(batch.x)
+        return batch.with_(mask=mask, annotated=self.annotated[indices])
 
 
 def with_mask_files(data: Dataset, folder: str | Path, *, polarity: str) -> Dataset:
@@ -122,7 +122,7 @@ def with_mask_files(data: Dataset, folder: str | Path, *, polarity: str) -> Data
             mask = read_mask(file, size=(height, width)) > THRESHOLD
         except DatasetCorruptError as error:
             raise DatasetCorruptError(f"Expected a mask in {file}, but it {error}.") from error
-        rows[place] = packed((mask if polarity == "irrelevant" else ~mask)[None].float())[0]
+        rows[place] = pack_masks((mask if polarity == "irrelevant" else ~mask)[None].float())[0]
     annotated = torch.zeros(len(data), dtype=torch.bool)
     annotated[list(found)] = True
     bits = MaskBits(rows, size=(height, width))

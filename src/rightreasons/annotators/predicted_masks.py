@@ -20,7 +20,7 @@ from rightreasons.core.checks import check_flag
 from rightreasons.core.files import writable_folder, write_atomically
 from rightreasons.core.progress import progress
 from rightreasons.datasets import Dataset, MaskBits
-from rightreasons.datasets.wrappers import packed, remasked
+from rightreasons.datasets.wrappers import change_masks, pack_masks
 from rightreasons.errors import InvalidBatchError
 
 __all__ = ["annotate_rest", "cached_rows", "predicted_rows", "with_predicted"]
@@ -131,7 +131,7 @@ def predicted_rows(data: Dataset, annotator: PseudoAnnotator) -> Iterator[NDArra
     """The predicted mask of every sample as a row of bytes, chunk after chunk."""
     with progress("predicting masks", total=len(data)) as advance:
         for batch in data.batches(torch.split(torch.arange(len(data)), CHUNK)):
-            yield packed(annotator.masks(batch.x), soft=True)
+            yield pack_masks(annotator.masks(batch.x), soft=True)
             advance(len(batch))
 
 
@@ -159,4 +159,4 @@ def with_predicted(
         return torch.where(annotated.reshape(-1, 1, 1, 1), mask, weighed.to(mask)), annotated
 
     name = f"predicted {key} {weight_by_confidence}"
-    return before_augmentation(data, lambda base: remasked(base, filled, key=name))
+    return before_augmentation(data, lambda base: change_masks(base, filled, key=name))

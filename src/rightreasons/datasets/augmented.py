@@ -2,63 +2,16 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator
-
 import torch
 from torch import Tensor
 
 from rightreasons.core.checks import check_flag, check_integer
 from rightreasons.core.rng import random_stream
-from rightreasons.datasets.dataset import Dataset
+from rightreasons.datasets.dataset import Dataset, TransformedDataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.types import Batch
 
-__all__ = ["Altered", "Augmented", "moved"]
-
-
-class Altered(Dataset):
-    """The same samples with the same labels and groups, changed when a batch is taken.
-
-    Args:
-        base: The data; they may stay on disk.
-    """
-
-    def __init__(self, base: Dataset) -> None:
-        self.base = base
-        self.card = base.card
-
-    @abstractmethod
-    def altered(self, batch: Batch, places: Tensor) -> Batch:
-        """What becomes of the samples at ``places``; must not depend on who comes together."""
-
-    def __len__(self) -> int:
-        return len(self.base)
-
-    def take(self, rows: Tensor) -> Batch:
-        """See `Dataset.take`."""
-        return self.altered(self.base.take(rows), rows)
-
-    def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
-        """See `Dataset.batches`."""
-        positions = list(rows)
-        for batch, places in zip(self.base.batches(positions), positions, strict=True):
-            yield self.altered(batch, places)
-
-    @property
-    def labels(self) -> Tensor:
-        """See `Dataset.labels`."""
-        return self.base.labels
-
-    @property
-    def groups(self) -> Tensor | None:
-        """See `Dataset.groups`."""
-        return self.base.groups
-
-    @property
-    def has_masks(self) -> bool:
-        """See `Dataset.has_masks`."""
-        return self.base.has_masks
+__all__ = ["Augmented", "moved"]
 
 
 def moved(image: Tensor, *, rows: Tensor, columns: Tensor) -> Tensor:
@@ -79,7 +32,7 @@ def moved(image: Tensor, *, rows: Tensor, columns: Tensor) -> Tensor:
     return by_rows.gather(3, columns[:, None, None, :].expand(image.shape))
 
 
-class Augmented(Altered):
+class Augmented(TransformedDataset):
     """A data set of images that training sees flipped and cropped, anew in every epoch.
 
     Itself it is the data unchanged; `at_epoch` gives what training sees. That depends on the
@@ -142,15 +95,15 @@ class Augmented(Altered):
         """That of the data unchanged: how training sees them is a setting."""
         return self.base.digest()
 
-    def altered(self, batch: Batch, places: Tensor) -> Batch:
-        """See `Altered.altered`."""
+    def transform(self, batch: Batch, indices: Tensor) -> Batch:
+        """See `TransformedDataset.transform`."""
         if self.epoch is None:
             return batch
         height, width = batch.x.shape[2:]
-        shifts = self._shifts[places]
+        shifts = self._shifts[indices]
         rows = (torch.arange(height) + shifts[:, :1]).clamp(0, height - 1)
         columns = (torch.arange(width) + shifts[:, 1:]).clamp(0, width - 1)
-        columns = torch.where(self._flipped[places, None], width - 1 - columns, columns)
+        columns = torch.where(self._flipped[indices, None], width - 1 - columns, columns)
         rows, columns = rows.to(batch.x.device), columns.to(batch.x.device)
         mask = batch.mask
         if mask is not None:

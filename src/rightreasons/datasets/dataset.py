@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.errors import InvalidBatchError
 from rightreasons.types import Batch
 
-__all__ = ["Card", "Dataset", "InMemory", "Splits"]
+__all__ = ["Card", "Dataset", "InMemory", "Splits", "TransformedDataset"]
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,52 @@ class InMemory(Dataset):
                 sha.update(f"{entry.name} {part.dtype} {tuple(part.shape)}".encode())
                 sha.update(part.detach().cpu().contiguous().numpy())
         return sha.hexdigest()
+
+
+class TransformedDataset(Dataset):
+    """Base class: the samples of another data set, each changed when a batch is taken.
+
+    Labels and groups stay the same.
+
+    Args:
+        base: The data to change; images may stay on disk.
+    """
+
+    def __init__(self, base: Dataset) -> None:
+        self.base = base
+        self.card = base.card
+
+    @abstractmethod
+    def transform(self, batch: Batch, indices: Tensor) -> Batch:
+        """Change the samples at ``indices``; the result must not depend on the other samples."""
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    @override
+    def take(self, rows: Tensor) -> Batch:
+        return self.transform(self.base.take(rows), rows)
+
+    @override
+    def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
+        listed = list(rows)
+        for batch, indices in zip(self.base.batches(listed), listed, strict=True):
+            yield self.transform(batch, indices)
+
+    @property
+    @override
+    def labels(self) -> Tensor:
+        return self.base.labels
+
+    @property
+    @override
+    def groups(self) -> Tensor | None:
+        return self.base.groups
+
+    @property
+    @override
+    def has_masks(self) -> bool:
+        return self.base.has_masks
 
 
 @dataclass(frozen=True)

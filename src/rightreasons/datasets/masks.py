@@ -11,7 +11,7 @@ from rightreasons.core.rng import random_stream
 from rightreasons.datasets.augmented import moved
 from rightreasons.datasets.dataset import Dataset, Splits
 from rightreasons.datasets.splitting import stratified, with_training
-from rightreasons.datasets.wrappers import remasked, selected
+from rightreasons.datasets.wrappers import change_masks, keep_masks, selected
 from rightreasons.errors import InvalidSettingError
 
 __all__ = [
@@ -116,11 +116,6 @@ def mask_count(splits: Splits, *, num_masks: int, seed: int = 0) -> Splits:
             f"Expected a data set with masks, but {splits.card.name!r} has none in training."
         )
     stream = random_stream(seed, "mask_count")
-    keeps = torch.zeros(len(splits.train), dtype=torch.bool)
-
-    def without(mask: Tensor, annotated: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-        stays = keeps[places]
-        return mask * stays.reshape(-1, *[1] * (mask.ndim - 1)), annotated & stays
 
     def fewer(train: Dataset) -> Dataset:
         masked = _masked_places(train)
@@ -130,8 +125,7 @@ def mask_count(splits: Splits, *, num_masks: int, seed: int = 0) -> Splits:
                 f"{splits.card.name!r} that are not empty, but got {num_masks}."
             )
         kept, _ = stratified(train.labels[masked], sizes=[num_masks], stream=stream)
-        keeps[masked[kept]] = True
-        return remasked(train, without, key=f"mask_count {num_masks} {seed}")
+        return keep_masks(train, masked[kept], key=f"mask_count {num_masks} {seed}")
 
     return with_training(splits, fewer, said=f"{num_masks} training masks are kept.")
 
@@ -189,15 +183,9 @@ def mask_fraction(splits: Splits, *, fraction: float, keep: str = "masks", seed:
         raise InvalidSettingError(
             f"Expected a data set with masks, but {splits.card.name!r} has none in training."
         )
-    keeps = torch.zeros(len(labels), dtype=torch.bool)
-    keeps[kept] = True
-
-    def without(mask: Tensor, annotated: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-        stays = keeps[places]
-        return mask * stays.reshape(-1, *[1] * (mask.ndim - 1)), annotated & stays
 
     def fewer(train: Dataset) -> Dataset:
-        return remasked(train, without, key=f"mask_fraction {fraction} {seed}")
+        return keep_masks(train, kept, key=f"mask_fraction {fraction} {seed}")
 
     return with_training(splits, fewer, said=f"{fraction:.0%} of the training masks are kept.")
 
@@ -261,7 +249,7 @@ def corrupt_masks(splits: Splits, *, kind: str, correct: float = 0.0, seed: int 
         return full, annotated
 
     def corrupted(train: Dataset) -> Dataset:
-        return remasked(train, change, key=f"corrupt_masks {kind} {correct} {seed}")
+        return change_masks(train, change, key=f"corrupt_masks {kind} {correct} {seed}")
 
     said = f"{1 - correct:.0%} of the training masks are corrupted: {kind}."
     return with_training(splits, corrupted, said=said)

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from rightreasons.core.checks import check_choice
-from rightreasons.datasets.augmented import Altered, Augmented
-from rightreasons.datasets.dataset import Dataset, InMemory
+from rightreasons.datasets.augmented import Augmented
+from rightreasons.datasets.dataset import Dataset, InMemory, TransformedDataset
 from rightreasons.datasets.splitting import group_counts
 from rightreasons.errors import InvalidBatchError
 from rightreasons.types import Batch
@@ -26,12 +26,13 @@ __all__ = [
     "Fill",
     "MaskBits",
     "MaskedInput",
-    "Remasked",
+    "ChangedMasks",
     "Selected",
     "covered",
     "masked_input",
-    "packed",
-    "remasked",
+    "pack_masks",
+    "change_masks",
+    "keep_masks",
     "selected",
 ]
 
@@ -42,7 +43,7 @@ Change = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 CHUNK = 4096
 
 
-class Remasked(Altered):
+class ChangedMasks(TransformedDataset):
     """Masks changed when a batch is taken, so that images may stay on disk.
 
     Args:
@@ -58,24 +59,24 @@ class Remasked(Altered):
 
     def at_epoch(self, epoch: int) -> Dataset:
         """See `Dataset.at_epoch`."""
-        return Remasked(self.base.at_epoch(epoch), self.change, key=self.key)
+        return ChangedMasks(self.base.at_epoch(epoch), self.change, key=self.key)
 
     def digest(self) -> str:
         """See `Dataset.digest`."""
         return hashlib.sha256(f"{self.base.digest()} {self.key}".encode()).hexdigest()
 
-    def altered(self, batch: Batch, places: Tensor) -> Batch:
-        """See `Altered.altered`."""
+    def transform(self, batch: Batch, indices: Tensor) -> Batch:
+        """See `TransformedDataset.transform`."""
         if batch.mask is None or batch.annotated is None:
             return batch
-        mask, annotated = self.change(batch.mask, batch.annotated, places)
+        mask, annotated = self.change(batch.mask, batch.annotated, indices)
         return batch.with_(mask=mask, annotated=annotated)
 
 
-def remasked(data: Dataset, change: Change, *, key: str) -> Dataset:
+def change_masks(data: Dataset, change: Change, *, key: str) -> Dataset:
     """Change the masks: at once if the data are in memory, else when batches are taken."""
     if not isinstance(data, InMemory) or data.batch.mask is None or data.batch.annotated is None:
-        return Remasked(data, change, key=key)
+        return ChangedMasks(data, change, key=key)
     changed = [
         change(data.batch.mask[places], data.batch.annotated[places], places)
         for start in range(0, len(data), CHUNK)
@@ -85,6 +86,24 @@ def remasked(data: Dataset, change: Change, *, key: str) -> Dataset:
     return InMemory(
         data.batch.replace(mask=torch.cat(masks), annotated=torch.cat(annotated)), data.card
     )
+
+
+def keep_masks(data: Dataset, indices: Tensor, *, key: str) -> Dataset:
+    """Keep the masks at ``indices``; all others become zero and not annotated.
+
+    Args:
+        data: Data with masks.
+        indices: ``(n,)`` indices of samples.
+        key: Name of the choice, for the digest.
+    """
+    keeps = torch.zeros(len(data), dtype=torch.bool)
+    keeps[indices] = True
+
+    def change(mask: Tensor, annotated: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        stays = keeps[rows].to(mask.device)
+        return mask * stays.reshape(-1, *[1] * (mask.ndim - 1)), annotated & stays
+
+    return change_masks(data, change, key=key)
 
 
 class Selected(Dataset):
@@ -157,13 +176,13 @@ class MaskBits:
     """One mask an image, kept as bits; soft ones as a byte a pixel, in steps of 1/255.
 
     Args:
-        rows: ``(N, B)`` bytes, as `packed` gives them; an array in memory, or mapped from a file.
+        rows: ``(N, B)`` bytes, as `pack_masks` gives them; in memory or mapped from a file.
         size: Height and width.
         soft: Whether values between 0 and 1 are kept.
 
     Example:
         >>> mask = torch.tensor([[[[1.0, 0.0], [0.0, 1.0]]]])
-        >>> bits = MaskBits(packed(mask), size=(2, 2))
+        >>> bits = MaskBits(pack_masks(mask), size=(2, 2))
         >>> bits.rows.nbytes, bits.at(torch.tensor([0]))[0, 0]
         (1, tensor([[1., 0.],
                 [0., 1.]]))
@@ -197,7 +216,7 @@ class MaskBits:
         return values.reshape(-1, 1, *self.size)
 
 
-def packed(mask: Tensor, *, soft: bool = False) -> NDArray[np.uint8]:
+def pack_masks(mask: Tensor, *, soft: bool = False) -> NDArray[np.uint8]:
     """The bytes of masks ``(n, 1, H, W)`` in [0, 1]; bits say where they are not 0."""
     flat = mask.detach().cpu().flatten(1)
     if soft:
@@ -234,7 +253,7 @@ def covered(x: Tensor, mask: Tensor, fill: Fill = "zero") -> Tensor:
     return torch.where(mask == 0, x, torch.lerp(x, other, mask))
 
 
-class MaskedInput(Altered):
+class MaskedInput(TransformedDataset):
     """Images covered when a batch is taken; their own masks and labels stay.
 
     Args:
@@ -264,9 +283,9 @@ class MaskedInput(Altered):
         sha.update(np.ascontiguousarray(self.bits.rows).data)
         return sha.hexdigest()
 
-    def altered(self, batch: Batch, places: Tensor) -> Batch:
-        """See `Altered.altered`."""
-        mask = self.bits.at(places).to(batch.x)
+    def transform(self, batch: Batch, indices: Tensor) -> Batch:
+        """See `TransformedDataset.transform`."""
+        mask = self.bits.at(indices).to(batch.x)
         return batch.with_(x=covered(batch.x, mask, self.fill))
 
 

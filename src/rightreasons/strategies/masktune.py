@@ -23,7 +23,7 @@ from rightreasons.core.checks import (
 )
 from rightreasons.core.files import load_weights_into
 from rightreasons.datasets import Dataset, MaskBits, masked_input
-from rightreasons.datasets.wrappers import FILLS, Fill, packed
+from rightreasons.datasets.wrappers import FILLS, Fill, pack_masks
 from rightreasons.errors import InvalidSettingError
 from rightreasons.explainers import EXPLAINERS, Explainer, last_spatial_layer, postprocessed
 from rightreasons.models.selective import AbstainingPair
@@ -344,7 +344,7 @@ class MaskTune(Strategy):
             )
             if under is not None:
                 mask = torch.maximum(mask, under.at(places).to(mask))
-            rows = packed(mask, soft=soft)
+            rows = pack_masks(mask, soft=soft)
             del heat, mask  # before the next batch is explained
             yield rows
 

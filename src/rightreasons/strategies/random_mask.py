@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from rightreasons.core.checks import check_choice, check_integer, positive_float
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets import MaskBits, masked_input
-from rightreasons.datasets.wrappers import FILLS, Fill, packed
+from rightreasons.datasets.wrappers import FILLS, Fill, pack_masks
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import Objective
 from rightreasons.strategies.masktune import refuse_other_than_images, tuned
@@ -102,7 +102,9 @@ class RandomMask(Strategy):
             stream = random_stream(stages.seed, "random_mask")
             for start in range(0, len(train), CHUNK):
                 count = min(CHUNK, len(train) - start)
-                yield packed(window_masks(count, size=(height, width), sides=sides, stream=stream))
+                yield pack_masks(
+                    window_masks(count, size=(height, width), sides=sides, stream=stream)
+                )
 
         bits = MaskBits(stages.kept("masks", len(train), chunks), size=(height, width))
         if first.last:

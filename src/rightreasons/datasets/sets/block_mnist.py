@@ -12,8 +12,7 @@ from torch import Tensor
 
 from rightreasons.core.checks import check_flag, check_integer
 from rightreasons.core.rng import random_stream
-from rightreasons.datasets.augmented import Altered
-from rightreasons.datasets.dataset import Card, Dataset, Splits
+from rightreasons.datasets.dataset import Card, Dataset, Splits, TransformedDataset
 from rightreasons.datasets.images.pixels import PixelMemory, pixel_places
 from rightreasons.datasets.sets.mnist import read_mnist
 from rightreasons.datasets.splitting import group_counts
@@ -52,7 +51,7 @@ def null_pattern(size: int) -> Tensor:
 
 
 @final
-class NullBlock(Altered):
+class NullBlock(TransformedDataset):
     """A crossed box above or below each image; the mask is its block, the group the label.
 
     A data set that redraws is itself the first draw; `at_epoch` gives what training sees. That
@@ -115,10 +114,10 @@ class NullBlock(Altered):
         sha.update(self._above.numpy().tobytes())
         return sha.hexdigest()
 
-    def altered(self, batch: Batch, places: Tensor) -> Batch:
-        """See `Altered.altered`."""
+    def transform(self, batch: Batch, indices: Tensor) -> Batch:
+        """See `TransformedDataset.transform`."""
         x = batch.x
-        above = self._above[places].to(x.device).reshape(-1, 1, 1, 1)
+        above = self._above[indices].to(x.device).reshape(-1, 1, 1, 1)
         blocks = self._pattern.to(x).expand_as(x)
         here = above.to(x).expand_as(x)
         return batch.with_(
