@@ -21,13 +21,13 @@ BATCH = rr.Batch(x=torch.rand(2, 1, 4, 4), y=torch.tensor([0, 1]), mask=torch.on
 def test_layers_are_looked_for_once_for_each_model(monkeypatch):
     term, model = ReFF(), net()
     asked = []
-    original = rr.objectives.cam_term.resolution_layers
+    original = rr.objectives.reff.resolution_layers
 
     def counted(model, x):
         asked.append(model)
         return original(model, x)
 
-    monkeypatch.setattr(rr.objectives.cam_term, "resolution_layers", counted)
+    monkeypatch.setattr(rr.objectives.reff, "resolution_layers", counted)
     objective = term.as_objective()
     for _ in range(3):
         objective(model, BATCH)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import final
 
 import torch
@@ -11,8 +10,8 @@ from torch.nn import functional
 
 from rightreasons.core.second_order import innermost
 from rightreasons.errors import InvalidSettingError
-from rightreasons.objectives.cross_entropy import guided
 from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 
 __all__ = [
@@ -109,12 +108,14 @@ class ABN(AttentionTerm):
         return distance if guided is None else torch.where(guided, distance, 0)
 
 
+@recipe(AttentionCrossEntropy, ABN)
 def abn(
+    task: Term,
+    attention: AttentionCrossEntropy,
+    penalty: ABN,
     *,
     weight: Weight = 10.0,
     attention_weight: float = 1.0,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
 ) -> Objective:
     """ABN: an attention branch whose map equals the annotation.
 
@@ -124,5 +125,4 @@ def abn(
         >>> abn().weights
         {'cross_entropy': 1.0, 'attention_cross_entropy': 1.0, 'abn': 10.0}
     """
-    penalties = attention_weight * AttentionCrossEntropy() + weight * ABN()
-    return guided(penalties, weight_decay, class_weights)
+    return task + attention_weight * attention + weight * penalty

@@ -18,8 +18,9 @@ from rightreasons.core.checks import (
 )
 from rightreasons.core.second_order import innermost
 from rightreasons.datasets.dataset import Dataset
-from rightreasons.objectives.cross_entropy import CrossEntropy, decayed
+from rightreasons.objectives.cross_entropy import CrossEntropy
 from rightreasons.objectives.objective import Objective, Term
+from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Batch
 
@@ -63,9 +64,9 @@ class AdversarialTraining(Term):
         self,
         *,
         epsilon: float = 0.1,
-        norm: BallNorm = "linf",
         num_steps: int = 5,
         step_size: float | None = None,
+        norm: BallNorm = "linf",
         random_start: bool = True,
         valid_range: tuple[float, float] | None = None,
         class_weights: Sequence[float] | None = None,
@@ -119,6 +120,22 @@ def _kept_statistics(model: nn.Module) -> Iterator[None]:
             norm._buffers.update(kept)
 
 
+@recipe(CrossEntropy, AdversarialTraining, without=["label_smoothing"])
+def at_pgd(
+    clean: CrossEntropy, attacked: AdversarialTraining, *, clean_weight: float = 0.0
+) -> Objective | Term:
+    """Adversarial training by PGD: right where several steps up the loss end.
+
+    Madry et al. train on attacked samples alone; ``clean_weight`` mixes the others in.
+
+    Example:
+        >>> at_pgd().weights
+        {'adversarial_training': 1.0}
+    """
+    clean_weight = check_fraction("clean_weight", clean_weight, below_one=True)
+    return clean_weight * clean + (1 - clean_weight) * attacked if clean_weight else attacked
+
+
 def at_fgsm(
     *,
     epsilon: float = 0.1,
@@ -137,54 +154,14 @@ def at_fgsm(
         >>> at_fgsm().weights
         {'cross_entropy': 0.5, 'adversarial_training': 0.5}
     """
-    term = AdversarialTraining(
+    return at_pgd(
         epsilon=epsilon,
-        norm=norm,
         num_steps=1,
         step_size=epsilon,
         random_start=False,
-        valid_range=valid_range,
-        class_weights=class_weights,
-    )
-    return decayed(_mixed(term, clean_weight, class_weights), weight_decay)
-
-
-def at_pgd(
-    *,
-    epsilon: float = 0.1,
-    num_steps: int = 5,
-    step_size: float | None = None,
-    clean_weight: float = 0.0,
-    norm: BallNorm = "linf",
-    random_start: bool = True,
-    valid_range: tuple[float, float] | None = None,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
-    """Adversarial training by PGD: right where several steps up the loss end.
-
-    Madry et al. train on attacked samples alone; ``clean_weight`` mixes the others in.
-
-    Example:
-        >>> at_pgd().weights
-        {'adversarial_training': 1.0}
-    """
-    term = AdversarialTraining(
-        epsilon=epsilon,
+        clean_weight=clean_weight,
         norm=norm,
-        num_steps=num_steps,
-        step_size=step_size,
-        random_start=random_start,
         valid_range=valid_range,
+        weight_decay=weight_decay,
         class_weights=class_weights,
     )
-    return decayed(_mixed(term, clean_weight, class_weights), weight_decay)
-
-
-def _mixed(
-    term: AdversarialTraining, clean_weight: float, class_weights: Sequence[float] | None
-) -> Objective:
-    share = check_fraction("clean_weight", clean_weight, below_one=True)
-    if share == 0:
-        return term.as_objective()
-    return share * CrossEntropy(class_weights=class_weights) + (1 - share) * term

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,9 +14,9 @@ from torch.nn import functional
 from rightreasons.core.checks import check_choice, check_flag, check_integer, positive_float
 from rightreasons.core.norms import Norm, check_norm, sample_norm
 from rightreasons.errors import InvalidSettingError
-from rightreasons.objectives.cross_entropy import guided
 from rightreasons.objectives.fast_second_order import straight_pass
 from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
@@ -267,17 +266,9 @@ class L2Alignment(AlignmentTerm):
         return sample_norm(nearby - source, self.norm)
 
 
+@recipe(L2Alignment)
 def l2_alignment(
-    *,
-    weight: Weight = 0.01 * PIXEL_DEVIATION**2,
-    epsilon: float = 4 / 255,
-    perturbation: str = "uniform",
-    num_samples: int = 1,
-    target: Target | str = Target.LOGIT,
-    detach_source: bool = True,
-    norm: Norm = "squared_l2",
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
+    task: Term, penalty: L2Alignment, *, weight: Weight = 0.01 * PIXEL_DEVIATION**2
 ) -> Objective:
     """L2 alignment: input gradients near a sample equal its own.
 
@@ -285,29 +276,17 @@ def l2_alignment(
         >>> l2_alignment().weights  # the paper's 0.01 in its units
         {'cross_entropy': 1.0, 'l2_alignment': 0.000625}
     """
-    term = L2Alignment(
-        epsilon=epsilon,
-        perturbation=perturbation,
-        num_samples=num_samples,
-        target=target,
-        detach_source=detach_source,
-        norm=norm,
-    )
-    return guided(weight * term, weight_decay, class_weights)
+    return task + weight * penalty
 
 
+@recipe(CosineAlignment, L2Alignment)
 def alignment(
+    task: Term,
+    cosine: CosineAlignment,
+    l2: L2Alignment,
     *,
     weight: Weight = 1.0,
     l2_weight: Weight = 0.01 * PIXEL_DEVIATION**2,
-    epsilon: float = 4 / 255,
-    perturbation: str = "uniform",
-    num_samples: int = 1,
-    target: Target | str = Target.LOGIT,
-    detach_source: bool = True,
-    norm: Norm = "squared_l2",
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
 ) -> Objective:
     """Local gradient alignment: l2 and cosine, on one pass near each sample.
 
@@ -317,19 +296,4 @@ def alignment(
         >>> alignment().weights
         {'cross_entropy': 1.0, 'cosine_alignment': 1.0, 'l2_alignment': 0.000625}
     """
-    cosine = CosineAlignment(
-        epsilon=epsilon,
-        perturbation=perturbation,
-        num_samples=num_samples,
-        target=target,
-        detach_source=detach_source,
-    )
-    l2 = L2Alignment(
-        epsilon=epsilon,
-        perturbation=perturbation,
-        num_samples=num_samples,
-        target=target,
-        detach_source=detach_source,
-        norm=norm,
-    )
-    return guided(weight * cosine + l2_weight * l2, weight_decay, class_weights)
+    return task + weight * cosine + l2_weight * l2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +11,8 @@ from torch.nn import functional
 from rightreasons.core.checks import positive_float
 from rightreasons.core.norms import sample_norm
 from rightreasons.objectives.alignment import SMALLEST_NORM, source_gradient
-from rightreasons.objectives.cross_entropy import guided
 from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
@@ -95,20 +94,12 @@ class ATEX(Term):
         return Probe.at_test_time(probe.model, probe.batch.replace(x=points)).logits
 
 
-def atex(
-    *,
-    weight: Weight = 1.0,
-    epsilon: float = 8 / 255,
-    temperature: float = 1.0,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(ATEX, without=["teacher"])  # a model does not fit into a configuration
+def atex(task: Term, penalty: ATEX, *, weight: Weight = 1.0) -> Objective:
     """ATEX: predictions do not change across the gradient; the model is its own teacher.
 
     Example:
         >>> atex().weights
         {'cross_entropy': 1.0, 'atex': 1.0}
     """
-    return guided(
-        weight * ATEX(epsilon=epsilon, temperature=temperature), weight_decay, class_weights
-    )
+    return task + weight * penalty

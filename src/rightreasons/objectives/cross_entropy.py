@@ -1,4 +1,4 @@
-"""Cross-entropy and weight decay, and how recipes add penalties to them."""
+"""Cross-entropy, and the weight decay that recipes add to it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,10 @@ from torch.nn import functional
 
 from rightreasons.core.checks import check_fraction
 from rightreasons.errors import InvalidSettingError
-from rightreasons.objectives.objective import Objective, Term
+from rightreasons.objectives.objective import Term
 from rightreasons.probe.probe import Probe
 
-__all__ = [
-    "CrossEntropy",
-    "WeightDecay",
-    "decayed",
-    "erm",
-    "guided",
-]
+__all__ = ["CrossEntropy", "WeightDecay"]
 
 
 class CrossEntropy(Term):
@@ -105,37 +99,3 @@ class WeightDecay(Term):
         squares = [parameter.square().sum() for parameter in parameters]
         total = torch.stack(squares).sum() if squares else probe.logits.new_zeros(())
         return total.expand(len(probe.batch))
-
-
-def guided(
-    penalties: Objective, weight_decay: float, class_weights: Sequence[float] | None
-) -> Objective:
-    """Cross-entropy, the penalties, and weight decay if there is any.
-
-    Example:
-        >>> from rightreasons.objectives.r3 import R3
-        >>> guided(30.0 * R3(), 0.1, None).weights
-        {'cross_entropy': 1.0, 'r3': 30.0, 'weight_decay': 0.1}
-    """
-    return decayed(CrossEntropy(class_weights=class_weights) + penalties, weight_decay)
-
-
-def decayed(objective: Objective, weight_decay: float) -> Objective:
-    """The objective with weight decay, or itself if that is 0."""
-    return objective + weight_decay * WeightDecay() if weight_decay else objective
-
-
-def erm(
-    *,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-    label_smoothing: float = 0.0,
-) -> Objective:
-    """Empirical risk minimisation: cross-entropy alone, the baseline.
-
-    Example:
-        >>> erm().weights
-        {'cross_entropy': 1.0}
-    """
-    task = CrossEntropy(class_weights=class_weights, label_smoothing=label_smoothing)
-    return decayed(task.as_objective(), weight_decay)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -11,8 +9,8 @@ from rightreasons.core.checks import check_integer, positive_float
 from rightreasons.core.norms import Norm, check_norm, sample_norm
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives.alignment import PIXEL_DEVIATION, nearby_gradient, source_gradient
-from rightreasons.objectives.cross_entropy import guided
 from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
@@ -124,13 +122,9 @@ class CURE(Term):
         return sample_norm(nearby_gradient(probe, points, Target.LOSS)[0] - source, self.norm)
 
 
+@recipe(Hessian)
 def hessian(
-    *,
-    weight: Weight = 1e-3 * PIXEL_DEVIATION**4,
-    num_samples: int = 1,
-    target: Target | str = Target.LOGIT,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
+    task: Term, penalty: Hessian, *, weight: Weight = 1e-3 * PIXEL_DEVIATION**4
 ) -> Objective:
     """Hessian: logits that bend little; needs a smooth model, such as one with Softplus.
 
@@ -138,18 +132,11 @@ def hessian(
         >>> hessian(weight=1e-6).weights
         {'cross_entropy': 1.0, 'hessian': 1e-06}
     """
-    term = Hessian(num_samples=num_samples, target=target)
-    return guided(weight * term, weight_decay, class_weights)
+    return task + weight * penalty
 
 
-def cure(
-    *,
-    weight: Weight = 0.16,
-    epsilon: float = 0.3,
-    norm: Norm = "squared_l2",
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(CURE)
+def cure(task: Term, penalty: CURE, *, weight: Weight = 0.16) -> Objective:
     """CURE: a loss that bends little in the direction of its gradient.
 
     The paper has weight 4 and a step of 1.5, for inputs in units of about a fifth of [0, 1].
@@ -158,4 +145,4 @@ def cure(
         >>> cure().weights
         {'cross_entropy': 1.0, 'cure': 0.16}
     """
-    return guided(weight * CURE(epsilon=epsilon, norm=norm), weight_decay, class_weights)
+    return task + weight * penalty

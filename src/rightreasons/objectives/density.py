@@ -7,7 +7,6 @@ None needs masks. Weights and radii are for inputs in [0, 1].
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -18,9 +17,9 @@ from rightreasons.core.checks import check_choice
 from rightreasons.core.norms import sample_norm
 from rightreasons.core.second_order import refuse_dead_ends, translate_autograd_errors
 from rightreasons.errors import InvalidSettingError
-from rightreasons.objectives.cross_entropy import decayed, guided
 from rightreasons.objectives.dro import GroupDRO
 from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
@@ -117,14 +116,8 @@ def _checked_p(p: object) -> float:
     return math.inf if p == math.inf else float(p)
 
 
-def density(
-    *,
-    weight: Weight = 0.1,
-    form: DensityForm = "logsumexp",
-    p: float = 2.0,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(Density)
+def density(task: Term, penalty: Density, *, weight: Weight = 0.1) -> Objective:
     """Density smoothing: small gradients of the input's log-density.
 
     The paper's supplement has weights of 0.1 and 0.2.
@@ -133,30 +126,15 @@ def density(
         >>> density().weights
         {'cross_entropy': 1.0, 'density': 0.1}
     """
-    return guided(weight * Density(form=form, p=p), weight_decay, class_weights)
+    return task + weight * penalty
 
 
-def group_dro_density(
-    *,
-    weight: Weight = 0.1,
-    form: DensityForm = "logsumexp",
-    p: float = 2.0,
-    num_groups: int | None = None,
-    step_size: float = 0.01,
-    adjustment: float = 0.0,
-    group_counts: Sequence[int] | None = None,
-    weight_decay: float = 0.0,
-) -> Objective:
+@recipe(GroupDRO, Density)
+def group_dro_density(task: GroupDRO, penalty: Density, *, weight: Weight = 0.1) -> Objective:
     """Group DRO with density smoothing; needs group labels.
 
     Example:
         >>> group_dro_density().weights
         {'group_dro': 1.0, 'density': 0.1}
     """
-    task = GroupDRO(
-        num_groups=num_groups,
-        step_size=step_size,
-        adjustment=adjustment,
-        group_counts=None if group_counts is None else tuple(group_counts),
-    )
-    return decayed(task + weight * Density(form=form, p=p), weight_decay)
+    return task + weight * penalty

@@ -11,8 +11,8 @@ from torch.nn import functional
 
 from rightreasons.core.checks import check_integer
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
-from rightreasons.objectives.cross_entropy import decayed
-from rightreasons.objectives.objective import Objective, Term
+from rightreasons.objectives.objective import Term
+from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 
 __all__ = [
@@ -55,9 +55,10 @@ class GroupDRO(Term):
         num_groups: int | None = None,
         step_size: float = 0.01,
         adjustment: float = 0.0,
-        group_counts: tuple[int, ...] | None = None,
+        group_counts: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
+        group_counts = None if group_counts is None else tuple(group_counts)
         if not isinstance(step_size, int | float) or not 0 <= step_size < math.inf:
             raise InvalidSettingError(
                 f"Expected `step_size` to be a finite number of at least 0, but got {step_size!r}."
@@ -188,34 +189,23 @@ class CVAR(Term):
         return losses * factors
 
 
-def group_dro(
-    *,
-    num_groups: int | None = None,
-    step_size: float = 0.01,
-    adjustment: float = 0.0,
-    group_counts: Sequence[int] | None = None,
-    weight_decay: float = 0.0,
-) -> Objective:
+@recipe(GroupDRO)
+def group_dro(task: GroupDRO) -> Term:
     """Group DRO: the worst group counts most; needs group labels.
 
     Example:
         >>> group_dro(num_groups=2).weights
         {'group_dro': 1.0}
     """
-    term = GroupDRO(
-        num_groups=num_groups,
-        step_size=step_size,
-        adjustment=adjustment,
-        group_counts=None if group_counts is None else tuple(group_counts),
-    )
-    return decayed(term.as_objective(), weight_decay)
+    return task
 
 
-def cvar_dro(*, alpha: float = 0.2, weight_decay: float = 0.0) -> Objective:
+@recipe(CVAR)
+def cvar_dro(task: CVAR) -> Term:
     """CVaR DRO: the hardest share of each batch counts alone; needs no groups.
 
     Example:
         >>> cvar_dro(alpha=0.1).weights
         {'cvar': 1.0}
     """
-    return decayed(CVAR(alpha=alpha).as_objective(), weight_decay)
+    return task

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from rightreasons.attacks import worst_value
 from rightreasons.core.checks import check_integer, positive_float
-from rightreasons.core.norms import Norm
-from rightreasons.objectives.cross_entropy import guided
-from rightreasons.objectives.objective import Objective, Weight
+from rightreasons.objectives.objective import Objective, Term, Weight
 from rightreasons.objectives.r3 import R3
+from rightreasons.objectives.recipe import recipe
 from rightreasons.objectives.robust_term import RobustTerm
 from rightreasons.probe.probe import Probe
-from rightreasons.types import Target
 
 __all__ = [
     "IbpEx",
@@ -89,9 +85,9 @@ class PgdEx(RobustTerm):
     def __init__(
         self,
         *,
+        epsilon: float | None = 0.5,
         num_steps: int = 5,
         step_size: float = 0.25,
-        epsilon: float | None = 0.5,
         valid_range: tuple[float, float] | None = None,
         ramp: float = 0.0,
     ) -> None:
@@ -109,63 +105,31 @@ class PgdEx(RobustTerm):
         return torch.where(masked.mask.any(dim=1), losses, 0.0)
 
 
-def ibp_ex(
-    *,
-    weight: Weight = 0.3,
-    epsilon: float | None = 1.0,
-    valid_range: tuple[float, float] | None = None,
-    ramp: float = 0.0,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(IbpEx, epsilon=1.0)  # found together with the weight; the term alone begins smaller
+def ibp_ex(task: Term, penalty: IbpEx, *, weight: Weight = 0.3) -> Objective:
     """IBP-Ex: right for the worst logits that interval bounds allow in the masked box.
 
     Example:
         >>> ibp_ex(epsilon=None).weights  # masked features may take every valid value
         {'cross_entropy': 1.0, 'ibp_ex': 0.3}
     """
-    term = IbpEx(epsilon=epsilon, valid_range=valid_range, ramp=ramp)
-    return guided(weight * term, weight_decay, class_weights)
+    return task + weight * penalty
 
 
-def pgd_ex(
-    *,
-    weight: Weight = 1.0,
-    epsilon: float | None = 0.5,
-    num_steps: int = 5,
-    step_size: float = 0.25,
-    valid_range: tuple[float, float] | None = None,
-    ramp: float = 0.0,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(PgdEx)
+def pgd_ex(task: Term, penalty: PgdEx, *, weight: Weight = 1.0) -> Objective:
     """PGD-Ex: right where an attack on the masked features ends.
 
     Example:
         >>> pgd_ex().weights
         {'cross_entropy': 1.0, 'pgd_ex': 1.0}
     """
-    term = PgdEx(
-        num_steps=num_steps,
-        step_size=step_size,
-        epsilon=epsilon,
-        valid_range=valid_range,
-        ramp=ramp,
-    )
-    return guided(weight * term, weight_decay, class_weights)
+    return task + weight * penalty
 
 
+@recipe(IbpEx, R3, epsilon=1.0)  # as in ibp_ex
 def ibp_ex_r3(
-    *,
-    weight: Weight = 0.3,
-    r3_weight: Weight = 30.0,
-    epsilon: float | None = 1.0,
-    target: Target | str = Target.LOSS,
-    norm: Norm = "squared_l2",
-    valid_range: tuple[float, float] | None = None,
-    ramp: float = 0.0,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
+    task: Term, ibp_ex: IbpEx, r3: R3, *, weight: Weight = 0.3, r3_weight: Weight = 30.0
 ) -> Objective:
     """IBP-Ex + R3: both, each with its own weight.
 
@@ -173,6 +137,4 @@ def ibp_ex_r3(
         >>> ibp_ex_r3().weights
         {'cross_entropy': 1.0, 'ibp_ex': 0.3, 'r3': 30.0}
     """
-    term = IbpEx(epsilon=epsilon, valid_range=valid_range, ramp=ramp)
-    penalties = weight * term + r3_weight * R3(target=target, norm=norm)
-    return guided(penalties, weight_decay, class_weights)
+    return task + weight * ibp_ex + r3_weight * r3

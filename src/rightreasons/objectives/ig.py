@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -19,8 +18,8 @@ from rightreasons.core.norms import sample_norm
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives.alignment import SMALLEST_NORM
-from rightreasons.objectives.cross_entropy import guided
 from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Interval, Target
 
@@ -218,8 +217,8 @@ class IGNorm(BallTerm):
     def __init__(
         self,
         *,
-        num_segments: int = 5,
         epsilon: float = 8 / 255,
+        num_segments: int = 5,
         num_steps: int = 7,
         step_size: float = 0.125,
         valid_range: tuple[float, float] | None = None,
@@ -265,8 +264,8 @@ class IGSum(BallTerm):
         self,
         *,
         norm_weight: float = 1.0,
-        num_segments: int = 5,
         epsilon: float = 8 / 255,
+        num_segments: int = 5,
         num_steps: int = 7,
         step_size: float = 0.125,
         valid_range: tuple[float, float] | None = None,
@@ -290,77 +289,34 @@ class IGSum(BallTerm):
         return attribution.rise + self.norm_weight * sample_norm(attribution.parts, "l1")
 
 
-def iga(
-    *,
-    weight: Weight = 0.5,
-    epsilon: float = 8 / 255,
-    num_steps: int = 3,
-    step_size: float = 0.3125,
-    valid_range: tuple[float, float] | None = None,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(IGA)
+def iga(task: Term, penalty: IGA, *, weight: Weight = 0.5) -> Objective:
     """IGA: the label's gradient looks more like the image than the runner-up's.
 
     Example:
         >>> iga().weights
         {'cross_entropy': 1.0, 'iga': 0.5}
     """
-    term = IGA(epsilon=epsilon, num_steps=num_steps, step_size=step_size, valid_range=valid_range)
-    return guided(weight * term, weight_decay, class_weights)
+    return task + weight * penalty
 
 
-def ig_norm(
-    *,
-    weight: Weight = 0.1,
-    epsilon: float = 8 / 255,
-    num_segments: int = 5,
-    num_steps: int = 7,
-    step_size: float = 0.125,
-    valid_range: tuple[float, float] | None = None,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(IGNorm)
+def ig_norm(task: Term, penalty: IGNorm, *, weight: Weight = 0.1) -> Objective:
     """IG-NORM: small integrated gradients of the loss towards every point near a sample.
 
     Example:
         >>> ig_norm().weights
         {'cross_entropy': 1.0, 'ig_norm': 0.1}
     """
-    term = IGNorm(
-        num_segments=num_segments,
-        epsilon=epsilon,
-        num_steps=num_steps,
-        step_size=step_size,
-        valid_range=valid_range,
-    )
-    return guided(weight * term, weight_decay, class_weights)
+    return task + weight * penalty
 
 
-def ig_sum(
-    *,
-    weight: Weight = 1.0,
-    norm_weight: float = 1.0,
-    epsilon: float = 8 / 255,
-    num_segments: int = 5,
-    num_steps: int = 7,
-    step_size: float = 0.125,
-    valid_range: tuple[float, float] | None = None,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(IGSum)
+def ig_sum(task: Term, penalty: IGSum, *, weight: Weight = 1.0) -> Objective:
     """IG-SUM-NORM: adversarial training and small integrated gradients together.
 
     Example:
         >>> ig_sum().weights
         {'cross_entropy': 1.0, 'ig_sum': 1.0}
     """
-    term = IGSum(
-        norm_weight=norm_weight,
-        num_segments=num_segments,
-        epsilon=epsilon,
-        num_steps=num_steps,
-        step_size=step_size,
-        valid_range=valid_range,
-    )
-    return guided(weight * term, weight_decay, class_weights)
+    return task + weight * penalty

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from torch import Tensor
 
 from rightreasons.core.norms import Norm, check_norm, sample_norm
-from rightreasons.objectives.cross_entropy import guided
 from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
@@ -47,18 +45,12 @@ class InputGradient(Term):
         return sample_norm(probe.gradient(self.target), self.norm)
 
 
-def input_gradient(
-    *,
-    weight: Weight = 0.1,
-    target: Target | str = Target.LOGIT,
-    norm: Norm = "l2",
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(InputGradient)
+def input_gradient(task: Term, penalty: InputGradient, *, weight: Weight = 0.1) -> Objective:
     """Small input gradients everywhere; needs no masks.
 
     Example:
         >>> input_gradient(weight="auto").weights
         {'cross_entropy': 1.0, 'input_gradient': 0.0}
     """
-    return guided(weight * InputGradient(target=target, norm=norm), weight_decay, class_weights)
+    return task + weight * penalty

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from rightreasons.core.checks import check_choice, check_integer, positive_float
 from rightreasons.core.norms import Norm, check_norm, sample_norm
-from rightreasons.objectives.cross_entropy import guided
 from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
@@ -85,8 +83,8 @@ class SmoothR3(Term):
     def __init__(
         self,
         *,
-        num_samples: int = 5,
         epsilon: float = 0.1,
+        num_samples: int = 5,
         noise: str = "uniform",
         target: Target | str = Target.LOSS,
         norm: Norm = "squared_l2",
@@ -112,39 +110,23 @@ class SmoothR3(Term):
         return sample_norm(mask * gradients.mean(dim=0), self.norm)
 
 
-def smooth_r3(
-    *,
-    weight: Weight = 100.0,
-    epsilon: float = 0.1,
-    num_samples: int = 3,
-    noise: str = "uniform",
-    target: Target | str = Target.LOSS,
-    norm: Norm = "squared_l2",
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(SmoothR3, num_samples=3)  # fewer than the term draws, since each costs a pass
+def smooth_r3(task: Term, penalty: SmoothR3, *, weight: Weight = 100.0) -> Objective:
     """Smooth-R3: no smoothed input gradient inside the mask.
 
     Example:
         >>> smooth_r3(weight=3.0).weights
         {'cross_entropy': 1.0, 'smooth_r3': 3.0}
     """
-    term = SmoothR3(num_samples=num_samples, epsilon=epsilon, noise=noise, target=target, norm=norm)
-    return guided(weight * term, weight_decay, class_weights)
+    return task + weight * penalty
 
 
-def r3(
-    *,
-    weight: Weight = 30.0,
-    target: Target | str = Target.LOSS,
-    norm: Norm = "squared_l2",
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(R3)
+def r3(task: Term, penalty: R3, *, weight: Weight = 30.0) -> Objective:
     """Right for the right reasons: no input gradient inside the mask.
 
     Example:
         >>> r3(weight=30.0, weight_decay=1e-4).weights
         {'cross_entropy': 1.0, 'r3': 30.0, 'weight_decay': 0.0001}
     """
-    return guided(weight * R3(target=target, norm=norm), weight_decay, class_weights)
+    return task + weight * penalty

@@ -6,7 +6,6 @@ Each takes keyword settings and gives an `Objective`, as those in `recipes`, whe
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Literal
 
 from torch import Tensor
@@ -14,8 +13,8 @@ from torch import Tensor
 from rightreasons.attacks import GradientSize, climbed, worst_drawn
 from rightreasons.core.checks import check_choice, check_integer, positive_float
 from rightreasons.core.norms import Norm, check_norm, sample_norm
-from rightreasons.objectives.cross_entropy import guided
-from rightreasons.objectives.objective import Objective, Weight
+from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.objectives.recipe import recipe
 from rightreasons.objectives.robust_term import RobustTerm
 from rightreasons.probe.masked import MaskedFeatures
 from rightreasons.probe.probe import Probe
@@ -108,8 +107,8 @@ class RandR4(R4):
     def __init__(
         self,
         *,
-        num_samples: int = 5,
         epsilon: float | None = 0.5,
+        num_samples: int = 5,
         target: Target | str = Target.LOSS,
         norm: Norm = "squared_l2",
         form: Form = "gradient",
@@ -165,10 +164,10 @@ class AdvR4(R4):
     def __init__(
         self,
         *,
+        epsilon: float | None = 0.5,
         num_steps: int = 3,
         step_size: float = 0.25,
         num_samples: int = 1,
-        epsilon: float | None = 0.5,
         target: Target | str = Target.LOSS,
         norm: Norm = "squared_l2",
         form: Form = "gradient",
@@ -253,96 +252,34 @@ class CertR4(R4):
         return sample_norm(masked.mask * (center.abs() + gradient.radius), self.norm)
 
 
-def rand_r4(
-    *,
-    weight: Weight = 100.0,
-    epsilon: float | None = 0.5,
-    num_samples: int = 5,
-    target: Target | str = Target.LOSS,
-    norm: Norm = "squared_l2",
-    form: Form = "gradient",
-    valid_range: tuple[float, float] | None = None,
-    ramp: float = 0.0,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(RandR4)
+def rand_r4(task: Term, penalty: RandR4, *, weight: Weight = 100.0) -> Objective:
     """Rand-R4: no masked gradient at random points of the masked box.
 
     Example:
         >>> rand_r4(weight=3.0).weights
         {'cross_entropy': 1.0, 'rand_r4': 3.0}
     """
-    term = RandR4(
-        epsilon=epsilon,
-        num_samples=num_samples,
-        target=target,
-        norm=norm,
-        form=form,
-        valid_range=valid_range,
-        ramp=ramp,
-    )
-    return guided(weight * term, weight_decay, class_weights)
+    return task + weight * penalty
 
 
-def adv_r4(
-    *,
-    weight: Weight = 100.0,
-    epsilon: float | None = 0.5,
-    num_steps: int = 3,
-    step_size: float = 0.25,
-    num_samples: int = 1,
-    target: Target | str = Target.LOSS,
-    norm: Norm = "squared_l2",
-    form: Form = "gradient",
-    valid_range: tuple[float, float] | None = None,
-    ramp: float = 0.0,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(AdvR4)
+def adv_r4(task: Term, penalty: AdvR4, *, weight: Weight = 100.0) -> Objective:
     """Adv-R4: no masked gradient where an attack on it ends.
 
     Example:
         >>> adv_r4(weight=3.0).weights
         {'cross_entropy': 1.0, 'adv_r4': 3.0}
     """
-    term = AdvR4(
-        epsilon=epsilon,
-        num_steps=num_steps,
-        step_size=step_size,
-        num_samples=num_samples,
-        target=target,
-        norm=norm,
-        form=form,
-        valid_range=valid_range,
-        ramp=ramp,
-    )
-    return guided(weight * term, weight_decay, class_weights)
+    return task + weight * penalty
 
 
-def cert_r4(
-    *,
-    weight: Weight = 10.0,
-    epsilon: float | None = 0.1,
-    target: Target | str = Target.LOSS,
-    norm: Norm = "squared_l2",
-    form: Form = "gradient",
-    valid_range: tuple[float, float] | None = None,
-    ramp: float = 0.0,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(CertR4)
+def cert_r4(task: Term, penalty: CertR4, *, weight: Weight = 10.0) -> Objective:
     """Cert-R4: a small proven bound of the masked gradient in the masked box.
 
     Example:
         >>> cert_r4(weight=3.0).weights
         {'cross_entropy': 1.0, 'cert_r4': 3.0}
     """
-    term = CertR4(
-        epsilon=epsilon,
-        target=target,
-        norm=norm,
-        form=form,
-        valid_range=valid_range,
-        ramp=ramp,
-    )
-    return guided(weight * term, weight_decay, class_weights)
+    return task + weight * penalty

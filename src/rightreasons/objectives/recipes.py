@@ -11,7 +11,6 @@ from rightreasons.objectives.abn import abn
 from rightreasons.objectives.adversarial_training import at_fgsm, at_pgd
 from rightreasons.objectives.alignment import alignment, l2_alignment
 from rightreasons.objectives.atex import atex
-from rightreasons.objectives.cross_entropy import erm
 from rightreasons.objectives.curvature import cure, hessian
 from rightreasons.objectives.density import density, group_dro_density
 from rightreasons.objectives.dro import cvar_dro, group_dro
@@ -21,6 +20,7 @@ from rightreasons.objectives.input_gradient import input_gradient
 from rightreasons.objectives.objective import Objective
 from rightreasons.objectives.r3 import r3, smooth_r3
 from rightreasons.objectives.r4 import adv_r4, cert_r4, rand_r4
+from rightreasons.objectives.recipe import erm
 from rightreasons.objectives.reff import reff, reff_l1, reff_l2
 from rightreasons.objectives.score_matching import score_matching
 from rightreasons.objectives.selective import deep_gamblers, one_sided, selective_net

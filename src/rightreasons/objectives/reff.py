@@ -22,8 +22,8 @@ from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers.grad_cam import activation_gradients
 from rightreasons.explainers.spatial_layers import resolution_layers
-from rightreasons.objectives.cross_entropy import guided
 from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.objectives.recipe import recipe
 from rightreasons.objectives.robust_term import Ramp
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
@@ -311,16 +311,8 @@ class ReFFL2(CamTerm):
         return 1.0
 
 
-def reff(
-    *,
-    weight: Weight = 1.0,
-    layers: Sequence[str] | str | None = None,
-    layer_weights: Sequence[float] | None = None,
-    target: Target | str = Target.LOGIT,
-    ramp: float = 0.0,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(ReFF)
+def reff(task: Term, penalty: ReFF, *, weight: Weight = 1.0) -> Objective:
     """ReFF: no Grad-CAM inside the mask, at several layers at once.
 
     The default weight is the paper's. Small nets that learn from scratch in few updates took 100 to
@@ -330,20 +322,11 @@ def reff(
         >>> reff(layers="layer4", layer_weights=[1000.0]).weights
         {'cross_entropy': 1.0, 'reff': 1.0}
     """
-    term = ReFF(layers=layers, layer_weights=layer_weights, target=target, ramp=ramp)
-    return guided(weight * term, weight_decay, class_weights)
+    return task + weight * penalty
 
 
-def reff_l1(
-    *,
-    weight: Weight = 1e-3,
-    layers: Sequence[str] | str | None = None,
-    layer_weights: Sequence[float] | None = None,
-    target: Target | str = Target.LOGIT,
-    ramp: float = 0.0,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(ReFFL1)
+def reff_l1(task: Term, penalty: ReFFL1, *, weight: Weight = 1e-3) -> Objective:
     """ReFF (L1): Grad-CAM maps near the annotation, by absolute distance.
 
     The default weight is near the paper's; small nets that learn from scratch took 3, with a ramp.
@@ -352,20 +335,11 @@ def reff_l1(
         >>> reff_l1().weights
         {'cross_entropy': 1.0, 'reff_l1': 0.001}
     """
-    term = ReFFL1(layers=layers, layer_weights=layer_weights, target=target, ramp=ramp)
-    return guided(weight * term, weight_decay, class_weights)
+    return task + weight * penalty
 
 
-def reff_l2(
-    *,
-    weight: Weight = 1e-3,
-    layers: Sequence[str] | str | None = None,
-    layer_weights: Sequence[float] | None = None,
-    target: Target | str = Target.LOGIT,
-    ramp: float = 0.0,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(ReFFL2)
+def reff_l2(task: Term, penalty: ReFFL2, *, weight: Weight = 1e-3) -> Objective:
     """ReFF (L2): Grad-CAM maps near the annotation, by squared distance.
 
     The default weight is near the paper's; small nets that learn from scratch took 3, with a ramp.
@@ -374,5 +348,4 @@ def reff_l2(
         >>> reff_l2().weights
         {'cross_entropy': 1.0, 'reff_l2': 0.001}
     """
-    term = ReFFL2(layers=layers, layer_weights=layer_weights, target=target, ramp=ramp)
-    return guided(weight * term, weight_decay, class_weights)
+    return task + weight * penalty

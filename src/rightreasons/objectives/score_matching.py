@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from rightreasons.core.checks import check_integer, positive_float
 from rightreasons.core.norms import sample_norm
 from rightreasons.errors import InvalidSettingError
-from rightreasons.objectives.cross_entropy import guided
 from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
@@ -85,15 +83,8 @@ class ScoreMatching(Term):
         return 2 * (values - own).mean(dim=0) / self.epsilon**2
 
 
-def score_matching(
-    *,
-    weight: Weight = 1e-5,
-    epsilon: float = 0.01,
-    num_samples: int = 1,
-    stability: float = 1e-4,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
-) -> Objective:
+@recipe(ScoreMatching)
+def score_matching(task: Term, penalty: ScoreMatching, *, weight: Weight = 1e-5) -> Objective:
     """Score matching: the density that the label's logit implies is the data's.
 
     The weight is the one the paper's code has for CIFAR, with inputs divided by their deviation.
@@ -102,5 +93,4 @@ def score_matching(
         >>> score_matching().weights
         {'cross_entropy': 1.0, 'score_matching': 1e-05}
     """
-    term = ScoreMatching(epsilon=epsilon, num_samples=num_samples, stability=stability)
-    return guided(weight * term, weight_decay, class_weights)
+    return task + weight * penalty

@@ -14,8 +14,8 @@ from rightreasons.core.second_order import innermost
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.models.layers import ABSTENTION, AUXILIARY, SELECTION, side_output
-from rightreasons.objectives.cross_entropy import decayed
-from rightreasons.objectives.objective import Objective, Term
+from rightreasons.objectives.objective import Term
+from rightreasons.objectives.recipe import recipe
 from rightreasons.objectives.robust_term import Ramp
 from rightreasons.probe.probe import Probe
 
@@ -234,40 +234,34 @@ def _kept_out(logits: Tensor) -> Tensor:
     return torch.where(top, sure, -torch.log1p(-small))
 
 
-def deep_gamblers(
-    *, reward: float = 2.2, warm_up: float = 1 / 3, weight_decay: float = 0.0
-) -> Objective:
+@recipe(DeepGamblers, warm_up=1 / 3)  # as in the public code for small rewards
+def deep_gamblers(task: DeepGamblers) -> Term:
     """Deep Gamblers: abstaining pays a little; for the model `abstaining`.
 
     Example:
         >>> deep_gamblers(reward=4.0).weights
         {'deep_gamblers': 1.0}
     """
-    return decayed(DeepGamblers(reward=reward, warm_up=warm_up).as_objective(), weight_decay)
+    return task
 
 
-def selective_net(
-    *,
-    coverage: float = 0.9,
-    weight: float = 32.0,
-    alpha: float = 0.5,
-    weight_decay: float = 0.0,
-) -> Objective:
+@recipe(SelectiveNet)
+def selective_net(task: SelectiveNet) -> Term:
     """SelectiveNet: few errors among a share of samples; for the model `selective_net`.
 
     Example:
         >>> selective_net(coverage=0.8).weights
         {'selective_net': 1.0}
     """
-    term = SelectiveNet(coverage=coverage, weight=weight, alpha=alpha)
-    return decayed(term.as_objective(), weight_decay)
+    return task
 
 
-def one_sided(*, mu: float = 1.0, weight_decay: float = 0.0) -> Objective:
+@recipe(OneSided)
+def one_sided(task: OneSided) -> Term:
     """One-sided prediction: for each class a large set with few strangers.
 
     Example:
         >>> one_sided(mu=1.67).weights
         {'one_sided': 1.0}
     """
-    return decayed(OneSided(mu=mu).as_objective(), weight_decay)
+    return task

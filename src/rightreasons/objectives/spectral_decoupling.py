@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from torch import Tensor
 
 from rightreasons.errors import InvalidSettingError
-from rightreasons.objectives.cross_entropy import guided
 from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 
 __all__ = [
@@ -47,12 +46,9 @@ class SpectralDecoupling(Term):
         return (probe.logits - self.gamma).square().sum(dim=1) / 2
 
 
+@recipe(SpectralDecoupling)
 def spectral_decoupling(
-    *,
-    weight: Weight = 0.1,
-    gamma: float = 0.0,
-    weight_decay: float = 0.0,
-    class_weights: Sequence[float] | None = None,
+    task: Term, penalty: SpectralDecoupling, *, weight: Weight = 0.1
 ) -> Objective:
     """Spectral decoupling: small logits, so that weak features are learned too.
 
@@ -60,4 +56,4 @@ def spectral_decoupling(
         >>> spectral_decoupling(weight=0.3).weights
         {'cross_entropy': 1.0, 'spectral_decoupling': 0.3}
     """
-    return guided(weight * SpectralDecoupling(gamma=gamma), weight_decay, class_weights)
+    return task + weight * penalty
