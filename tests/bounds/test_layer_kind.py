@@ -1,5 +1,4 @@
 from rightreasons.bounds import layer_kinds
-from rightreasons.bounds.layer_kind import KIND_FILES
 
 
 def test_every_kind_of_the_list_is_known():
@@ -10,8 +9,3 @@ def test_every_kind_of_the_list_is_known():
     )
     assert set(asked_for) <= set(layer_kinds())
     assert layer_kinds() == sorted(layer_kinds())
-
-
-def test_files_are_named_once():
-    names = [file.__name__ for file in KIND_FILES]
-    assert len(names) == len(set(names)) == 10

@@ -4,7 +4,7 @@ from torch import nn
 
 from rightreasons.bounds import output_bounds
 from rightreasons.bounds.shape import Reshape
-from rightreasons.bounds.trace import Path, plan_of
+from rightreasons.bounds.trace import ModulePath, plan_of
 from rightreasons.errors import InvalidBatchError, UnsupportedLayerError
 
 
@@ -27,7 +27,11 @@ def bounds(model, *shape):
 def test_layers_are_found_by_their_paths():
     model = nn.Sequential(nn.Sequential(nn.Flatten(), nn.Linear(4, 3)), nn.Dropout(), nn.ReLU())
     plan = plan_of(model, torch.zeros(1, 2, 2))
-    assert [step.layer for step in plan.steps] == [Reshape((4,)), Path("0.1"), Path("2")]
+    assert [step.layer for step in plan.steps] == [
+        Reshape((4,)),
+        ModulePath("0.1"),
+        ModulePath("2"),
+    ]
     assert [step.inputs for step in plan.steps] == [(0,), (1,), (2,)]
 
 
@@ -39,7 +43,7 @@ def test_what_the_output_does_not_need_is_left_out():
 
     model = Forward(function, a=nn.Linear(2, 2), b=nn.Linear(2, 2))
     plan = plan_of(model, torch.zeros(1, 2))
-    assert [step.layer for step in plan.steps] == [Path("b")]
+    assert [step.layer for step in plan.steps] == [ModulePath("b")]
 
 
 def test_all_unsupported_layers_are_named_at_once():

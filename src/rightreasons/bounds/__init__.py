@@ -5,6 +5,8 @@ A certificate: `output_bounds`, `input_gradient_bounds` and `margin_bounds`. Ins
 affine, `curve` if it works number by number, else `forward_bounds` and `backward_bounds`.
 """
 
+# Importing the file of a layer kind registers its rules.
+from rightreasons.bounds import batch_norm, convolution, layer_norm, pooling, relu  # noqa: F401
 from rightreasons.bounds.box import METHODS as METHODS
 from rightreasons.bounds.box import Box as Box
 from rightreasons.bounds.curve import Curve as Curve
@@ -17,14 +19,14 @@ from rightreasons.bounds.functions import lowest_margins as lowest_margins
 from rightreasons.bounds.functions import margin_bounds as margin_bounds
 from rightreasons.bounds.functions import output_bounds as output_bounds
 from rightreasons.bounds.functions import output_box as output_box
-from rightreasons.bounds.graph import network_of as network_of
-from rightreasons.bounds.layer_kind import layer_kinds as layer_kinds
 from rightreasons.bounds.linear import LinearMap as LinearMap
 from rightreasons.bounds.linear import linear_map as linear_map
 from rightreasons.bounds.network import Network as Network
 from rightreasons.bounds.network import Node as Node
+from rightreasons.bounds.network import network_of as network_of
 from rightreasons.bounds.rule import backward_bounds as backward_bounds
 from rightreasons.bounds.rule import forward_bounds as forward_bounds
+from rightreasons.bounds.rule import layer_kinds as layer_kinds
 
 __all__ = [
     "METHODS",

@@ -19,8 +19,7 @@ from rightreasons.bounds.box import (
 )
 from rightreasons.bounds.crown import crown_boxes, intersected, row_minima
 from rightreasons.bounds.crown_gradient import gradient_ends
-from rightreasons.bounds.graph import network_of
-from rightreasons.bounds.network import Network, Node
+from rightreasons.bounds.network import Network, Node, network_of
 from rightreasons.bounds.rule import ruled_kind
 from rightreasons.core.checks import check_choice, check_flag
 from rightreasons.types import Interval, Target

@@ -1,14 +1,30 @@
-"""A model as a list of layers, and boxes sent through it forward and backward."""
+"""A model as a list of layers, and boxes sent through it forward and backward.
+
+A model is traced once for each shape of samples. Its parameters, statistics and constants are read
+anew at each call, since training changes them in between.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from torch import Tensor, fx, nn
 
 from rightreasons.bounds.box import Box, precision, smallest
+from rightreasons.bounds.combination import Elementwise
+from rightreasons.bounds.operation import Constant
 from rightreasons.bounds.rule import backward_bounds, forward_bounds
+from rightreasons.bounds.trace import ModulePath, Plan, plan_of
+from rightreasons.core.second_order import innermost
+from rightreasons.core.tracing import TracedModel, run_node
 
-__all__ = ["Network", "Node"]
+__all__ = ["Network", "Node", "network_of"]
+
+_Structure = tuple[tuple[str, type], ...]
+# What tracing found, by model: the kinds of its modules then, and a plan for each input signature.
+_PLANS: WeakKeyDictionary[nn.Module, tuple[_Structure, dict[Any, Plan]]] = WeakKeyDictionary()
 
 
 class Node(NamedTuple):
@@ -16,7 +32,7 @@ class Node(NamedTuple):
 
     Args:
         name: The path of its module in the model, or the function that was called.
-        layer: Chooses the rules.
+        layer: The layer; its type chooses the rules.
         inputs: Numbers of the nodes whose outputs it takes; 0 is the network's input.
     """
 
@@ -47,26 +63,90 @@ class Network(NamedTuple):
 
         Args:
             boxes: What `forward` gave, or tighter ones.
-            gradient: At the last node.
-            outward: Whether to hold despite rounding.
+            gradient: The box of the gradient at the last node.
+            outward: Whether the boxes must hold despite rounding.
         """
         parts: list[list[Box]] = [[] for _ in boxes]
         parts[-1].append(gradient)
         gradients = [gradient] * len(boxes)
         for number in range(len(self.nodes), 0, -1):
             node = self.nodes[number - 1]
-            gradients[number] = _summed(parts[number], outward=outward)
+            gradients[number] = _sum_boxes(parts[number], outward=outward)
             inputs = tuple(boxes[source] for source in node.inputs)
-            pulled = backward_bounds(
+            at_inputs = backward_bounds(
                 node.layer, gradients[number], inputs, boxes[number], outward=outward
             )
-            for source, part in zip(node.inputs, pulled, strict=True):
+            for source, part in zip(node.inputs, at_inputs, strict=True):
                 parts[source].append(part)
-        gradients[0] = _summed(parts[0], outward=outward)
+        gradients[0] = _sum_boxes(parts[0], outward=outward)
         return gradients
 
 
-def _summed(parts: list[Box], *, outward: bool) -> Box:
+def network_of(model: nn.Module, example: Tensor) -> Network:
+    """The layers of a model, with the parameters and statistics it has now.
+
+    The model is traced when it is first seen with samples of this shape, and again if a module in
+    it was exchanged for one of another kind. Forward hooks are not part of it.
+
+    Args:
+        model: Any that `torch.fx` can trace; wrappers for several devices are taken off.
+        example: Samples ``(N, *S)``; only their shape and type count.
+
+    Raises:
+        UnsupportedLayerError: For layers without rules, all at once with their paths.
+
+    Example:
+        >>> import torch
+        >>> network = network_of(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), torch.zeros(1, 3))
+        >>> [(node.name, node.inputs) for node in network.nodes]
+        [('0', (0,)), ('1', (1,))]
+    """
+    core = innermost(getattr(innermost(model), "_orig_mod", model))
+    modules = dict(core.named_modules(remove_duplicate=False))
+    structure = tuple((name, type(module)) for name, module in modules.items())
+    known = _PLANS.get(core)
+    if known is None or known[0] != structure:
+        known = _PLANS[core] = (structure, {})
+    signature = (tuple(example.shape[1:]), example.dtype, example.device)
+    if signature not in known[1]:
+        known[1][signature] = plan_of(core, example[:1].detach())
+    return _fill_in(known[1][signature], core, modules)
+
+
+def _fill_in(plan: Plan, model: nn.Module, modules: dict[str, nn.Module]) -> Network:
+    """The network of a plan: its paths replaced by modules, its constants by their values."""
+    constants = _read_constants(plan, model) if plan.constants else {}
+    nodes = []
+    for name, layer, inputs in plan.steps:
+        if isinstance(layer, ModulePath):
+            layer = modules[layer.path]
+        elif isinstance(layer, Elementwise):
+            layer = Elementwise(
+                _constant_value(layer.factor, constants), _constant_value(layer.shift, constants)
+            )
+        nodes.append(Node(name, layer, inputs))
+    return Network(tuple(nodes))
+
+
+def _read_constants(plan: Plan, model: nn.Module) -> dict[str, Any]:
+    root = TracedModel(model)
+    for name, tensor in plan.literals.items():
+        setattr(root, name, tensor)
+    values: dict[str, Any] = {}
+    for node in plan.constants:
+        args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda source: values[source.name])
+        values[node.name] = run_node(node, root, args, kwargs)
+    return values
+
+
+def _constant_value(value: Any, constants: dict[str, Any]) -> Any:
+    if not isinstance(value, Constant):
+        return value
+    tensor = constants[value.name]
+    return value.factor * (tensor.reciprocal() if value.inverted else tensor)
+
+
+def _sum_boxes(parts: list[Box], *, outward: bool) -> Box:
     total = parts[0]
     for part in parts[1:]:
         center = total.center + part.center

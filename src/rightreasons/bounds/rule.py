@@ -8,7 +8,14 @@ from rightreasons.bounds.box import Box
 from rightreasons.bounds.curve import curve, curve_backward, curve_forward
 from rightreasons.bounds.linear import linear_map, map_backward, map_forward
 
-__all__ = ["backward_bounds", "forward_bounds", "is_curved", "refusal", "ruled_kind"]
+__all__ = [
+    "backward_bounds",
+    "forward_bounds",
+    "is_curved",
+    "layer_kinds",
+    "refusal",
+    "ruled_kind",
+]
 
 
 @singledispatch
@@ -62,9 +69,19 @@ def refusal(layer: object) -> str | None:
     return None
 
 
+def layer_kinds() -> list[str]:
+    """The names of all layers that can be bounded, those with a user's own rules too.
+
+    Example:
+        >>> {"Conv2d", "GroupNorm", "Linear", "ReLU"} <= set(layer_kinds())
+        True
+    """
+    return sorted(kind.__name__ for kind in _ruled_kinds())
+
+
 def ruled_kind(kind: type) -> type | None:
     """The class whose rules a layer kind has, itself or the nearest it inherits from, if any."""
-    known = {*forward_bounds.registry, *linear_map.registry, *curve.registry} - {object}
+    known = _ruled_kinds()
     return next((ancestor for ancestor in kind.__mro__ if ancestor in known), None)
 
 
@@ -72,3 +89,7 @@ def is_curved(kind: type) -> bool:
     """Whether a layer kind is bounded by its curve."""
     ruled = ruled_kind(kind)
     return ruled in curve.registry and ruled not in forward_bounds.registry
+
+
+def _ruled_kinds() -> set[type]:
+    return {*forward_bounds.registry, *linear_map.registry, *curve.registry} - {object}

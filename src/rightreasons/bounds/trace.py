@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -20,13 +18,17 @@ from rightreasons.bounds.operation import (
 )
 from rightreasons.bounds.rule import refusal, ruled_kind
 from rightreasons.bounds.shape import Reshape
+from rightreasons.core.model_modes import test_time_mode
+from rightreasons.core.tracing import TracedModel, module_path, run_node, runs_as, trace_graph
 from rightreasons.errors import InvalidBatchError, UnsupportedLayerError
 
-__all__ = ["Path", "Plan", "Step", "plan_of"]
+__all__ = ["ModulePath", "Plan", "Step", "plan_of"]
 
-_ROOT = "model"
+# A subclass that has its own version of one of these does not do what its parent does.
 _OVERRIDABLE = ("forward", "_conv_forward")
+# Calls on an activation that do not give a tensor, and that depend on its shape alone.
 _SHAPE_QUESTIONS = frozenset({"size", "dim", "ndimension", "numel", "getattr", "len"})
+# Layers that hand on their input at test time.
 _COPYING = (
     *(nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d),
     *(nn.AlphaDropout, nn.FeatureAlphaDropout),
@@ -34,14 +36,20 @@ _COPYING = (
 _RESHAPING = (nn.Flatten, nn.Unflatten)
 
 
-class Path(NamedTuple):
-    """Where in the model a layer is found, every time anew."""
+class ModulePath(NamedTuple):
+    """The path of a layer in the model, looked up at each call."""
 
     path: str
 
 
 class Step(NamedTuple):
-    """A node of the network to be: its name, its layer or where to find it, its inputs."""
+    """What will be a node of the network.
+
+    Args:
+        name: The path of its module in the model, or the function that was called.
+        layer: The layer, or the `ModulePath` of a module.
+        inputs: Numbers of the steps whose outputs it takes; 0 is the input.
+    """
 
     name: str
     layer: object
@@ -49,62 +57,39 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What tracing found.
+    """The result of tracing a model. It holds no reference to the model.
 
     Args:
-        steps: In the order of evaluation.
+        steps: The layers in the order of evaluation.
         constants: The calls that give tensors which do not depend on the input.
+        literals: Tensors that the model's code makes, by their names in the graph.
     """
 
     steps: tuple[Step, ...]
     constants: tuple[fx.Node, ...]
-
-
-class _Root(nn.Module):
-    """Holds the model, so that a model that is one layer is traced like any other."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> Any:
-        return self.model(x)
-
-
-class _Tracer(fx.Tracer):
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        del module_qualified_name
-        kind = ruled_kind(type(m))
-        if kind is not None and _is_plain(m, kind) or _is_any(m, (*_COPYING, *_RESHAPING)):
-            return True
-        return type(m).__module__.startswith("torch.nn") and not isinstance(m, nn.Sequential)
-
-    def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
-        del forward  # would run the hooks of modules that are not leaves
-        return super().call_module(m, m.forward, args, kwargs)
+    literals: dict[str, Tensor]
 
 
 def plan_of(model: nn.Module, example: Tensor) -> Plan:
     """Trace a model in eval mode and lay out its layers.
 
-    The model runs twice, on two and on three samples of zeros, without its hooks: that shows all
+    The model runs twice, on two and on three samples of zeros, without its hooks. That shows all
     shapes, what is overwritten in place, and whether anything depends on the size of the batch.
 
     Args:
-        model: Left in the mode it is in.
+        model: The model; it is left in the mode it is in.
         example: One sample ``(1, *S)``; its shape, type and device count.
     """
-    with _evaluated(model), torch.inference_mode(False), torch.no_grad():
-        root = _Root(model)
-        try:
-            graph = _Tracer().trace(root)
-        except Exception as error:
-            raise UnsupportedLayerError(
-                "Expected a model that torch.fx can trace, but its forward pass depends on the "
-                f"values of its input or calls what cannot be traced: {error} Bound a part of it "
-                "that can be traced, or rewrite `if` and `for` on tensors."
-            ) from error
-        two, three = (_Layout(root, graph, example, size).plan() for size in (2, 3))
+    with test_time_mode(model), torch.inference_mode(False), torch.no_grad():
+        root = TracedModel(model)
+        graph = trace_graph(
+            root,
+            is_leaf=_is_leaf,
+            problem="but its forward pass depends on the values of its input or calls what cannot "
+            "be traced",
+            remedy="Bound a part of it that can be traced, or rewrite `if` and `for` on tensors.",
+        )
+        two, three = (_Evaluation(root, graph, example, size).plan() for size in (2, 3))
     if repr(two.steps) != repr(three.steps):
         raise UnsupportedLayerError(
             "Expected a model that treats each sample by itself, but its layers depend on the "
@@ -113,20 +98,30 @@ def plan_of(model: nn.Module, example: Tensor) -> Plan:
     return two
 
 
-class _Layout:
-    """One evaluation of a traced graph, node by node."""
+class _Evaluation:
+    """One evaluation of a traced graph, node by node, which turns calls into steps.
 
-    def __init__(self, root: _Root, graph: fx.Graph, example: Tensor, size: int) -> None:
+    Args:
+        root: The traced model.
+        graph: Its graph.
+        example: One sample.
+        size: Number of samples in the batch.
+    """
+
+    def __init__(self, root: TracedModel, graph: fx.Graph, example: Tensor, size: int) -> None:
         self.root, self.graph, self.size = root, graph, size
         self.example = torch.zeros_like(example).expand(size, *example.shape[1:]).clone()
         self.values: dict[fx.Node, Any] = {}
+        # How often PyTorch had written into a value when it was made: more means overwritten.
         self.versions: dict[fx.Node, int] = {}
+        # The step that gives the value of a node, for nodes that depend on the input.
         self.numbers: dict[fx.Node, int] = {}
         self.steps: list[Step] = []
         self.constants: list[fx.Node] = []
         self.refused: list[str] = []
 
     def plan(self) -> Plan:
+        """Evaluate all nodes; raise one error about all that cannot be bounded."""
         for node in self.graph.nodes:
             if node.op == "placeholder":
                 self.values[node], self.numbers[node] = self.example, 0
@@ -142,7 +137,9 @@ class _Layout:
                 "the model."
             )
         output = next(node for node in self.graph.nodes if node.op == "output").args[0]
-        return _pruned(self.steps, self.numbers[output], tuple(self.constants))
+        literals = {n: value for n, value in vars(self.root).items() if isinstance(value, Tensor)}
+        steps = _needed_steps(self.steps, self.numbers[output])
+        return Plan(steps, tuple(self.constants), literals)
 
     def _visit(self, node: fx.Node) -> None:
         sources = [source for source in node.all_input_nodes if source in self.numbers]
@@ -150,8 +147,7 @@ class _Layout:
             value = self.values[source]
             if source in self.versions and value._version != self.versions[source]:
                 self._refuse(node, "its input was overwritten in place before")
-        value = self._evaluated(node)
-        self.values[node] = value
+        value = self.values[node] = self._evaluate(node)
         if not sources:
             if isinstance(value, Tensor):
                 self.constants.append(node)
@@ -162,34 +158,22 @@ class _Layout:
             return
         self.versions[node] = value._version
         try:
-            self._lay(node, value)
+            self._add_step(node, value)
         except RefusedCall as reason:
-            self.numbers[node] = 0
+            self.numbers[node] = 0  # any number will do, since the plan is refused in the end
             self._refuse(node, str(reason))
 
-    def _refuse(self, node: fx.Node, reason: str) -> None:
-        kind = ""
-        if node.op == "call_module":
-            kind = f"{type(self.root.get_submodule(str(node.target))).__name__}: "
-        self.refused.append(f"`{_name(node) or _ROOT}` ({kind}{reason})")
-
-    def _evaluated(self, node: fx.Node) -> Any:
+    def _evaluate(self, node: fx.Node) -> Any:
         args, kwargs = fx.node.map_arg((node.args, node.kwargs), self.values.__getitem__)
         try:
-            if node.op == "get_attr":
-                return _attribute(self.root, str(node.target))
-            if node.op == "call_module":
-                return self.root.get_submodule(str(node.target)).forward(*args, **kwargs)
-            if node.op == "call_method":
-                return getattr(args[0], str(node.target))(*args[1:], **kwargs)
-            return node.target(*args, **kwargs)  # type: ignore[operator]
+            return run_node(node, self.root, args, kwargs)
         except (RuntimeError, ValueError, IndexError) as error:
             raise InvalidBatchError(
                 f"Expected the model to take samples of shape {tuple(self.example.shape[1:])} and "
-                f"type {self.example.dtype}, but `{_name(node) or _ROOT}` says: {error}"
+                f"type {self.example.dtype}, but `{_name(node) or 'model'}` says: {error}"
             ) from error
 
-    def _lay(self, node: fx.Node, value: Tensor) -> None:
+    def _add_step(self, node: fx.Node, value: Tensor) -> None:
         if value.ndim < 2 or value.shape[0] != self.size:
             raise RefusedCall(f"gives {tuple(value.shape)} for a batch of {self.size}")
         if node.op == "call_module":
@@ -197,7 +181,7 @@ class _Layout:
         else:
             layer = self._call_layer(node, value)
         inputs = tuple(self.numbers[source] for source in _sources(node) if source in self.numbers)
-        if layer is None:
+        if layer is None:  # a copy: readers of this node read its input
             self.numbers[node] = inputs[0]
             return
         self.steps.append(Step(_name(node), layer, inputs))
@@ -215,11 +199,11 @@ class _Layout:
             reason = "has hooks that may change it; use torch.nn.utils.parametrizations"
         if reason is not None:
             raise RefusedCall(reason)
-        return Path(_name(node))
+        return ModulePath(_name(node))
 
     def _call_layer(self, node: fx.Node, value: Tensor) -> object:
         name = operation_name(node.target)
-        args, kwargs = fx.node.map_arg((node.args, node.kwargs), self._described)
+        args, kwargs = fx.node.map_arg((node.args, node.kwargs), self._describe_argument)
         if name in COPIES:
             call = Call(name, args, kwargs, tuple(value.shape))
             if "dropout" in name and call.argument(2, "training", True):
@@ -229,7 +213,7 @@ class _Layout:
             raise RefusedCall("has no rule")
         return OPERATIONS[name](Call(name, args, kwargs, tuple(value.shape)))
 
-    def _described(self, node: fx.Node) -> Any:
+    def _describe_argument(self, node: fx.Node) -> Any:
         value = self.values[node]
         if not isinstance(value, Tensor):
             return value
@@ -243,20 +227,23 @@ class _Layout:
         if not isinstance(result, fx.Node) or result not in self.numbers:
             self.refused.append("the output (not one tensor that depends on the input)")
 
+    def _refuse(self, node: fx.Node, reason: str) -> None:
+        kind = ""
+        if node.op == "call_module":
+            kind = f"{type(self.root.get_submodule(str(node.target))).__name__}: "
+        self.refused.append(f"`{_name(node) or 'model'}` ({kind}{reason})")
 
-def _pruned(steps: list[Step], output: int, constants: tuple[fx.Node, ...]) -> Plan:
+
+def _needed_steps(steps: list[Step], output: int) -> tuple[Step, ...]:
     """Only the steps that the output depends on; the one that gives it comes last."""
     needed = {output}
     for number in range(len(steps), 0, -1):
         if number in needed:
             needed.update(steps[number - 1].inputs)
     kept = sorted(needed | {0})
-    renumbered = {old: new for new, old in enumerate(kept)}
+    new_numbers = {old: new for new, old in enumerate(kept)}
     nodes = (steps[number - 1] for number in kept if number)
-    return Plan(
-        tuple(step._replace(inputs=tuple(renumbered[i] for i in step.inputs)) for step in nodes),
-        constants,
-    )
+    return tuple(step._replace(inputs=tuple(new_numbers[i] for i in step.inputs)) for step in nodes)
 
 
 def _sources(node: fx.Node) -> list[fx.Node]:
@@ -268,35 +255,15 @@ def _sources(node: fx.Node) -> list[fx.Node]:
 
 def _name(node: fx.Node) -> str:
     if node.op in ("call_module", "get_attr"):
-        return str(node.target).removeprefix(_ROOT).removeprefix(".")
+        return module_path(node.target)
     return operation_name(node.target) or str(getattr(node.target, "__name__", node.target))
 
 
-def _attribute(root: nn.Module, path: str) -> Any:
-    value: Any = root
-    for part in path.split("."):
-        value = getattr(value, part)
-    return value
-
-
-def _is_plain(module: nn.Module, kind: type) -> bool:
-    """Whether a module does what ``kind`` does: a subclass may have a forward of its own."""
-    return isinstance(module, kind) and all(
-        getattr(type(module), name, None) is getattr(kind, name, None) for name in _OVERRIDABLE
-    )
+def _is_leaf(module: nn.Module) -> bool:
+    kind = ruled_kind(type(module))
+    is_ruled = kind is not None and runs_as(module, kind, _OVERRIDABLE)
+    return is_ruled or _is_any(module, (*_COPYING, *_RESHAPING))
 
 
 def _is_any(module: nn.Module, kinds: tuple[type, ...]) -> bool:
-    return any(_is_plain(module, kind) for kind in kinds)
-
-
-@contextmanager
-def _evaluated(model: nn.Module) -> Iterator[None]:
-    training = [module for module in model.modules() if module.training]
-    for module in training:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
+    return any(runs_as(module, kind, _OVERRIDABLE) for kind in kinds)

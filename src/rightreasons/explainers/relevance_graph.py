@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -10,6 +9,15 @@ from typing import Any
 
 from torch import Tensor, fx, nn
 
+from rightreasons.core.tracing import (
+    TracedModel,
+    call_name,
+    calling_module,
+    module_path,
+    run_node,
+    runs_as,
+    trace_graph,
+)
 from rightreasons.errors import UnsupportedLayerError
 
 __all__ = ["Kind", "Operation", "RelevanceGraph"]
@@ -100,7 +108,7 @@ class RelevanceGraph(nn.Module):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.root = nn.Sequential(model)  # so that a single layer is one call, too
+        self.root = TracedModel(model)
         self.values: dict[fx.Node, Any] = {}
         self.operations: dict[fx.Node, Operation] = {}
         self.source: fx.Node
@@ -108,8 +116,12 @@ class RelevanceGraph(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits, as the model gives them."""
-        self.modules_by_name = dict(self.root.named_modules())
-        nodes = list(_traced(self.root).nodes)
+        graph = trace_graph(
+            self.root,
+            is_leaf=_is_leaf,
+            remedy="Use another explainer, such as InputTimesGradient.",
+        )
+        nodes = list(graph.nodes)
         self.source, *others = nodes
         self.values = {self.source: x}
         self.operations = {}
@@ -138,21 +150,13 @@ class RelevanceGraph(nn.Module):
         def value(other: fx.Node) -> Any:
             return given[other] if other in given else self.values[other]
 
-        args = fx.node.map_arg(node.args, value)
-        kwargs = fx.node.map_arg(node.kwargs, value)
+        args, kwargs = fx.node.map_arg((node.args, node.kwargs), value)
+        # Nothing may be overwritten: every value is read again on the way back.
         if kwargs.get("inplace"):
             kwargs = {**kwargs, "inplace": False}
-        target: Any = node.target
-        match node.op:
-            case "placeholder":
-                return args[0] if args else None
-            case "get_attr":
-                return operator.attrgetter(target)(self.root)
-            case "call_module":
-                return self.modules_by_name[target](*args, **kwargs)
-            case "call_method":
-                return getattr(args[0], _name(node))(*args[1:], **kwargs)
-        return target(*args, **kwargs)
+        if node.op == "call_method":
+            return getattr(args[0], call_name(node.target))(*args[1:], **kwargs)
+        return run_node(node, self.root, args, kwargs, with_hooks=True)
 
     def _operation(self, node: fx.Node, carriers: set[fx.Node]) -> Operation | None:
         parents = tuple(parent for parent in node.all_input_nodes if parent in carriers)
@@ -163,7 +167,7 @@ class RelevanceGraph(nn.Module):
         if node.op != "call_module":
             kind = _kind_of_call(node, carriers)
             return None if kind is None else Operation(kind, parents, function)
-        layer = self.modules_by_name[str(node.target)]
+        layer = self.root.get_submodule(str(node.target))
         kinds = [kind for kind, types in _MODULES.items() if isinstance(layer, types)]
         if not kinds or (isinstance(layer, _NORMS) and layer.running_mean is None):
             return None
@@ -179,36 +183,20 @@ class RelevanceGraph(nn.Module):
 
     def _described(self, node: fx.Node) -> str:
         if node.op == "call_module":
-            name = type(self.modules_by_name[str(node.target)]).__name__
-            return f"`{_path(node.target)}` ({name})"
-        stack = node.meta.get("nn_module_stack") or {"": ""}
-        path = _path(list(stack)[-1])
-        return f"{_name(node)}() in {f'`{path}`' if path else 'the model'}"
+            name = type(self.root.get_submodule(str(node.target))).__name__
+            return f"`{module_path(node.target)}` ({name})"
+        path = calling_module(node)
+        return f"{call_name(node.target)}() in {f'`{path}`' if path else 'the model'}"
 
 
-class _Tracer(fx.Tracer):
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        bases = (base for types in _MODULES.values() for base in types if isinstance(m, base))
-        is_renamed = any(type(m).forward is base.forward for base in bases)
-        return is_renamed or super().is_leaf_module(m, module_qualified_name)
-
-    def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
-        del forward  # would run hooks, which expect tensors
-        return super().call_module(m, m.forward, args, kwargs)
-
-
-def _traced(root: nn.Module) -> fx.Graph:
-    try:
-        return _Tracer().trace(root)
-    except Exception as error:  # whatever the user's code makes of a proxy
-        raise UnsupportedLayerError(
-            f"Expected a model that torch.fx can trace, but its code depends on values: {error} "
-            "Use another explainer, such as InputTimesGradient."
-        ) from error
+def _is_leaf(module: nn.Module) -> bool:
+    """Whether LRP has a rule for a user's subclass, since it runs as its parent does."""
+    return any(runs_as(module, kind) for kinds in _MODULES.values() for kind in kinds)
 
 
 def _kind_of_call(node: fx.Node, carriers: set[fx.Node]) -> Kind | None:
-    name = _SAME_AS.get(_name(node), _name(node))
+    name = call_name(node.target)
+    name = _SAME_AS.get(name, name)
     if name not in _ARITHMETIC:
         return _KINDS.get(name)
     operands = [arg for arg in node.args[:2] if arg in carriers]
@@ -218,17 +206,6 @@ def _kind_of_call(node: fx.Node, carriers: set[fx.Node]) -> Kind | None:
         is_divisor = name == "truediv" and node.args[1] is operands[0]
         return None if is_divisor else Kind.SCALE
     return Kind.SUM if name in ("add", "sub") and operands[0] is not operands[1] else None
-
-
-def _name(node: fx.Node) -> str:
-    """What a call is called, without the underscore of those that work in place."""
-    target = node.target
-    name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
-    return name.rstrip("_") if not name.startswith("_") else name
-
-
-def _path(name: object) -> str:
-    return str(name).removeprefix("0").removeprefix(".")
 
 
 def _holds_features(value: Any) -> bool:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
-from torch import fx, nn
+from torch import nn
 
 from rightreasons.core.checks import positive_float
+from rightreasons.core.tracing import TracedModel, call_name, calling_module, trace_graph
 from rightreasons.errors import UnsupportedLayerError
 
 __all__ = ["with_softplus"]
 
-_RELU_CALLS = ("relu", "relu_", "relu6", "threshold", "threshold_")
+_RELU_CALLS = ("relu", "relu6", "threshold")  # and those that work in place
 
 
 def with_softplus(model: nn.Module, beta: float) -> nn.Module:
@@ -48,31 +48,17 @@ def with_softplus(model: nn.Module, beta: float) -> nn.Module:
     return replaced.get(smooth, smooth)
 
 
-class _Tracer(fx.Tracer):
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return isinstance(m, nn.ReLU) or super().is_leaf_module(m, module_qualified_name)
-
-    def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
-        del forward  # would run hooks, which expect tensors
-        return super().call_module(m, m.forward, args, kwargs)
-
-
 def _refuse_calls(model: nn.Module) -> None:
-    try:
-        nodes = _Tracer().trace(nn.Sequential(model)).nodes
-    except Exception as error:  # whatever the model's code makes of a proxy
-        raise UnsupportedLayerError(
-            "Expected a model that torch.fx can trace, to see ReLUs in its code, but it depends on "
-            f"values: {error} Build it with nn.Softplus in the first place."
-        ) from error
-    calls = [node for node in nodes if node.op in ("call_function", "call_method")]
-    places = [
-        list(node.meta.get("nn_module_stack") or {"0": None})[-1].removeprefix("0").lstrip(".")
-        for node in calls
-        if getattr(node.target, "__name__", node.target) in _RELU_CALLS
-    ]
-    if places:
-        where = ", ".join(f"`{place}`" if place else "the model" for place in dict.fromkeys(places))
+    graph = trace_graph(
+        TracedModel(model),
+        is_leaf=lambda module: isinstance(module, nn.ReLU),
+        problem="to see ReLUs in its code, but it depends on values",
+        remedy="Build it with nn.Softplus in the first place.",
+    )
+    calls = [node for node in graph.nodes if node.op in ("call_function", "call_method")]
+    paths = [calling_module(node) for node in calls if call_name(node.target) in _RELU_CALLS]
+    if paths:
+        where = ", ".join(f"`{path}`" if path else "the model" for path in dict.fromkeys(paths))
         raise UnsupportedLayerError(
             f"Expected every ReLU to be a module, but the code of {where} calls one. Write "
             "self.relu = nn.ReLU() in its constructor and call that."

@@ -25,7 +25,8 @@ from rightreasons.core.second_order import (
     translate_autograd_errors,
     twice_differentiable,
 )
-from rightreasons.errors import InvalidSettingError
+from rightreasons.core.tracing import restored_attributes, trace_graph
+from rightreasons.errors import InvalidSettingError, UnsupportedLayerError
 from rightreasons.types import Interval, Target
 
 __all__ = [
@@ -375,17 +376,19 @@ def _split(model: nn.Module, x: Tensor) -> SplitNet | None:
 
 
 def _trace_split(model: nn.Module) -> SplitNet | None:
-    """Trace the model, and make the first layer's output the input of the traced graph."""
-    attributes = [(module, dict(module.__dict__)) for module in model.modules()]
-    try:
-        graph = fx.Tracer().trace(model)
-    except Exception:  # a forward of the user's own may fail in any way when traced
-        return None
-    finally:
-        # A forward that stores a tensor on its module stored a proxy: put the old values back.
-        for module, values in attributes:
-            module.__dict__.clear()
-            module.__dict__.update(values)
+    """Trace the model and split it behind its first layer."""
+    # The model itself is the root, not a wrapper, so that the tail keeps the names of its modules.
+    # Its own attributes are put back at the end: the tail reads tensors that tracing leaves there.
+    with restored_attributes([model]):
+        try:
+            graph = trace_graph(model, with_hooks=True)  # hooks inside belong to the tail
+        except UnsupportedLayerError:
+            return None
+        return _split_graph(model, graph)
+
+
+def _split_graph(model: nn.Module, graph: fx.Graph) -> SplitNet | None:
+    """Make the first layer's output the input of a traced graph."""
     modules = dict(model.named_modules())
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     calls = [node for node in graph.nodes if node.op == "call_module"]
