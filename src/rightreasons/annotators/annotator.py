@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, final
 import torch
 from safetensors.torch import save
 from torch import Tensor, optim
+from typing_extensions import override
 
 from rightreasons.annotators.augmentation import augmented, checked_degrees
 from rightreasons.annotators.hand_masks import annotated_samples, refuse_maskless
@@ -84,13 +85,13 @@ class InTurn(TransformedDataset):
         self._order = torch.from_numpy(random_stream(seed, "in turn").permutation(len(data)))
         super().__init__(self.at_epoch(0))
 
+    @override
     def at_epoch(self, epoch: int) -> Dataset:
-        """See `Dataset.at_epoch`."""
         turn = (epoch * self.num + torch.arange(self.num)) % len(self.data)
         return Selected(self.data.at_epoch(epoch), self._order[turn])
 
+    @override
     def digest(self) -> str:
-        """See `Dataset.digest`."""
         return Selected(self.data, self._order).digest()
 
     def transform(self, batch: Batch, indices: Tensor) -> Batch:

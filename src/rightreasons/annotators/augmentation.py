@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 from torch.nn import functional
+from typing_extensions import override
 
 from rightreasons.core.checks import check_fraction
 from rightreasons.core.rng import random_stream
@@ -81,8 +82,8 @@ class Turned(TransformedDataset):
             drawn = random_stream(seed, "turned", epoch).uniform(-degrees, degrees, len(base))
             self._degrees = torch.from_numpy(drawn).float()
 
+    @override
     def at_epoch(self, epoch: int) -> Dataset:
-        """See `Dataset.at_epoch`."""
         inner = self.base.at_epoch(epoch)
         return Turned(inner, degrees=self.degrees, seed=self.seed, epoch=epoch)
 
@@ -127,8 +128,8 @@ class Pasted(TransformedDataset):
             self._donors = torch.from_numpy(stream.integers(len(base), size=len(base)))
             self._gets = torch.from_numpy(stream.random(len(base))) < share
 
+    @override
     def at_epoch(self, epoch: int) -> Dataset:
-        """See `Dataset.at_epoch`."""
         inner = self.base.at_epoch(epoch)
         return Pasted(inner, share=self.share, seed=self.seed, epoch=epoch)
 

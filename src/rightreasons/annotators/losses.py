@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 from torch.nn import functional
+from typing_extensions import override
 
 from rightreasons.annotators.networks import MaskNet
 from rightreasons.core.checks import positive_float
@@ -54,8 +55,8 @@ class Segmentation(Term):
     layers = ("generator",)
     is_task = True
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         logits, mask = probe.activations["generator"], probe.mask
         pixels = functional.binary_cross_entropy_with_logits(logits, mask, reduction="none")
         soft = torch.sigmoid(logits)
@@ -108,8 +109,8 @@ class Pix2Pix(Term):
         super().__init__()
         self.l1_weight = positive_float("l1_weight", l1_weight)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         net = innermost(probe.model)
         if not isinstance(net, MaskNet) or net.discriminator is None:
             raise InvalidSettingError(

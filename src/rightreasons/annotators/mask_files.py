@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.annotators.hand_masks import CHUNK, before_augmentation, one_channel
 from rightreasons.core.checks import check_choice
@@ -67,16 +68,16 @@ class MaskFiles(TransformedDataset):
         self.annotated = annotated
 
     @property
+    @override
     def has_masks(self) -> bool:
-        """See `Dataset.has_masks`."""
         return True
 
+    @override
     def at_epoch(self, epoch: int) -> Dataset:
-        """See `Dataset.at_epoch`."""
         return MaskFiles(self.base.at_epoch(epoch), self.bits, self.annotated)
 
+    @override
     def digest(self) -> str:
-        """See `Dataset.digest`."""
         sha = hashlib.sha256(f"{self.base.digest()} mask files".encode())
         sha.update(self.bits.rows.tobytes())
         sha.update(self.annotated.numpy().tobytes())

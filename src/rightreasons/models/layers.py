@@ -35,7 +35,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 
 
 def activation_factory(activation: Activation) -> Callable[[], nn.Module]:
-    r"""What makes the activations of a net, a new module for every place.
+    r"""Give the function that makes the activations of a net, a new module at each call.
 
     None of them works in place, which would break second derivatives; ``"softplus"`` is
     :math:`\frac1\beta \log(1 + e^{\beta x})` with :math:`\beta = 3`, ReLU's smooth twin.

@@ -35,9 +35,9 @@ def lenet(
 
     Args:
         classes: How many classes there are.
-        channels: Of the images.
-        size: Of the images, one side or ``(H, W)``.
-        activation: See `activation_factory`.
+        channels: Number of image channels.
+        size: Image size in pixels: one side or ``(H, W)``.
+        activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
         width: Factor of the channels of convolutions and of the hidden units.
 
     Shape:

@@ -28,7 +28,7 @@ def mlp(
         inputs: How many numbers a sample has: channels x height x width of an image.
         hidden: The width of each hidden layer; none at all gives a linear model.
         classes: How many classes there are.
-        activation: See `activation_factory`.
+        activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
 
     Shape:
         x ``(N, *S)`` with ``inputs`` numbers a sample; logits ``(N, classes)``.

@@ -17,8 +17,8 @@ class Normalise(nn.Module):
     """Inputs less a mean, divided by a deviation; one number each, or one for each channel.
 
     Args:
-        mean: Of each channel.
-        deviation: Of each channel, above 0.
+        mean: Mean of each channel, or one number for all.
+        deviation: Standard deviation of each channel, above 0.
 
     Shape:
         x ``(N, C, ...)``; the result is as x.

@@ -39,13 +39,13 @@ def convnet(
     one is as wide as the convolutions leave it at this image size.
 
     Args:
-        name: Of the model, for messages.
+        name: Name of the model, for error messages.
         convolutions: The plan, in order.
         hidden: Widths of the fully connected layers before the last.
         classes: How many classes there are.
-        channels: Of the images.
-        size: Of the images, one side or ``(H, W)``.
-        activation: See `activation_factory`.
+        channels: Number of image channels.
+        size: Image size in pixels: one side or ``(H, W)``.
+        activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
 
     Example:
         >>> plan = [Convolution(channels=4, kernel=3, stride=2, padding=0)]
@@ -97,23 +97,23 @@ def derma_net(
 
     At 64 x 64 pixels the convolutions leave 64 x 15 x 15 = 14,400 numbers, as in the paper's
     appendix B. Its appendix E varies the size: a net of ``depth`` convolutions has
-    ``depth - 1`` fully connected layers, the hidden ones 1,024 wide: 2 is the paper's "small",
-    3 "small-medium", 4 "medium-large" (the default), 5 "large".
+    ``depth - 1`` fully connected layers, the hidden ones 1,024 wide. Depth 2 is the paper's
+    "small", 3 "small-medium", 4 "medium-large" (the default), 5 "large".
 
     Differs from the paper: it ends in logits, not in probabilities. The paper gives the layers
     of depth 4 only; the other depths follow the rule above, with a fifth convolution 64 channels
-    wide, 4 x 4, of stride 1. The paper's public code departs from that rule: its first
-    convolution is 4 x 4 at depth 2 and 3, its hidden layers at depth 5 are 4,096, 1,024 and 128
+    wide, 4 x 4, of stride 1. The paper's public code departs from that rule. Its first
+    convolution is 4 x 4 at depths 2 and 3. Its hidden layers at depth 5 are 4,096, 1,024 and 128
     wide.
 
     Args:
         classes: How many classes there are.
-        channels: Of the images.
-        size: Of the images, one side or ``(H, W)``.
+        channels: Number of image channels.
+        size: Image size in pixels: one side or ``(H, W)``.
         depth: How many convolutions, 2 to 5.
         width: Factor of the channels of convolutions and of the hidden layers' width: small images
             need a smaller net.
-        activation: See `activation_factory`.
+        activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
 
     Shape:
         x ``(N, channels, H, W)``; logits ``(N, classes)``.
@@ -166,10 +166,10 @@ def isic_net(
 
     Args:
         classes: How many classes there are.
-        channels: Of the images.
-        size: Of the images, one side or ``(H, W)``.
+        channels: Number of image channels.
+        size: Image size in pixels: one side or ``(H, W)``.
         depth: How many convolutions, 2 or 3.
-        activation: See `activation_factory`.
+        activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
 
     Shape:
         x ``(N, channels, H, W)``; logits ``(N, classes)``.
@@ -205,9 +205,9 @@ def plant_net(
 
     Args:
         classes: How many classes there are.
-        channels: Of the images.
-        size: Of the images, one side or ``(H, W)``.
-        activation: See `activation_factory`.
+        channels: Number of image channels.
+        size: Image size in pixels: one side or ``(H, W)``.
+        activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
 
     Shape:
         x ``(N, channels, H, W)``; logits ``(N, classes)``.

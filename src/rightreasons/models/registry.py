@@ -74,8 +74,8 @@ def create(name: str, *, classes: int, channels: int, size: Size, **settings: An
     Args:
         name: One of `names`; "-" and "_" are the same.
         classes: How many classes there are.
-        channels: Of the images.
-        size: Of the images, one side or ``(H, W)``.
+        channels: Number of image channels.
+        size: Image size in pixels: one side or ``(H, W)``.
         **settings: What else the model's own function takes, such as ``hidden`` of `mlp`; and
             for all of them ``mean`` and ``deviation``, see `normalised`.
 

@@ -18,7 +18,7 @@ class BasicBlock(nn.Module):
     Args:
         inputs: Channels of the input.
         width: Channels of both convolutions.
-        stride: Of the first convolution.
+        stride: Stride of the first convolution.
         make_activation: Gives a new activation at each call.
 
     Shape:
@@ -54,7 +54,7 @@ class Bottleneck(nn.Module):
     Args:
         inputs: Channels of the input.
         width: Channels of the first two convolutions; the last has four times as many.
-        stride: Of the 3 x 3 convolution.
+        stride: Stride of the 3 x 3 convolution.
         make_activation: Gives a new activation at each call.
 
     Shape:
@@ -114,13 +114,13 @@ class ResNet(nn.Module):
         block: `BasicBlock` or `Bottleneck`.
         blocks: How many blocks each of the four stages has.
         classes: How many classes there are.
-        channels: Of the images.
-        size: Of the images, one side or ``(H, W)``; decides about the stem.
+        channels: Number of image channels.
+        size: Image size in pixels: one side or ``(H, W)``; decides about the stem.
         stem: ``"imagenet"`` (7 x 7 of stride 2 and a pooling), ``"cifar"`` (3 x 3 of stride 1,
-            no pooling), or ``"auto"``: the second where no side is longer than 64 pixels.
+            no pooling) or ``"auto"``. The last takes ``"cifar"`` for sides of up to 64 pixels.
             Torchvision's weight files fit ``"imagenet"``.
         width: Factor on all channels; below 1 the net is slim.
-        activation: See `activation_factory`.
+        activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
 
     Shape:
         x ``(N, channels, H, W)``; logits ``(N, classes)``.

@@ -57,9 +57,9 @@ def backbone_net(
     Args:
         name: One of `BACKBONES`.
         classes: How many outputs it has.
-        channels: Of the images.
-        size: Of the images, one side or ``(H, W)``.
-        activation: See `activation_factory`.
+        channels: Number of image channels.
+        size: Image size in pixels: one side or ``(H, W)``.
+        activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
         settings: What else the net's own function takes, such as ``width`` of `resnet18`.
 
     Example:
@@ -149,11 +149,11 @@ def abstaining(
 
     Args:
         classes: How many classes there are, without that output.
-        channels: Of the images.
-        size: Of the images, one side or ``(H, W)``.
+        channels: Number of image channels.
+        size: Image size in pixels: one side or ``(H, W)``.
         backbone: Name of the net, see `BACKBONES`.
         backbone_settings: What else it takes, such as ``{"width": 0.25}``.
-        activation: See `activation_factory`.
+        activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
 
     Example:
         >>> net = abstaining(classes=3, size=4, backbone="mlp", backbone_settings={"hidden": [5]})
@@ -179,9 +179,9 @@ class SelectiveHeads(nn.Module):
     r"""Three heads on one body: what the answer is, whether to give it, and what if one must.
 
     The model gives the logits of the first, ``prediction``, so that it can be used like any other.
-    The others can be recorded by name: ``selection`` are the log-odds ``(N, 1)`` of answering,
-    :math:`g(x) = \sigma(\cdot)`, and ``auxiliary_logits`` are the logits ``(N, K)`` of a head that
-    is trained on all samples, so that the body sees also those nobody will answer.
+    The others can be recorded by name. ``selection`` holds the log-odds ``(N, 1)`` of answering,
+    :math:`g(x) = \sigma(\cdot)`. ``auxiliary_logits`` holds the logits ``(N, K)`` of a head that
+    learns from all samples, so that the body sees samples that are not answered, too.
 
     Differs from the paper's public code, which divides what enters the selection head's last layer
     by 10.
@@ -191,7 +191,7 @@ class SelectiveHeads(nn.Module):
         num_features: F.
         classes: K.
         hidden: Units of the selection head; 512 in the paper.
-        activation: Of the selection head, see `activation_factory`.
+        activation: Name of the selection head's activation.
 
     Shape:
         x as ``body`` takes it; logits ``(N, classes)``.
@@ -254,12 +254,12 @@ def selective_net(
 
     Args:
         classes: How many classes there are.
-        channels: Of the images.
-        size: Of the images, one side or ``(H, W)``.
+        channels: Number of image channels.
+        size: Image size in pixels: one side or ``(H, W)``.
         backbone: Name of the net that is the body, see `BACKBONES`.
         backbone_settings: What else it takes, such as ``{"width": 0.25}``.
-        hidden: See `SelectiveHeads`.
-        activation: See `activation_factory`.
+        hidden: Units of the selection head; 512 in the paper.
+        activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
 
     Example:
         >>> settings = {"backbone": "mlp", "backbone_settings": {"hidden": [5]}}

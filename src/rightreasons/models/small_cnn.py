@@ -26,8 +26,8 @@ def small_cnn(
 ) -> nn.Sequential:
     """Four normalised convolutions and a hidden layer, as on biased MNIST.
 
-    3 x 3 convolutions without padding to 16, 16, 32 and 32 channels, halved after the second
-    and the fourth, then 256 hidden units; batch normalisation and an activation after each.
+    3 x 3 convolutions have 16, 16, 32 and 32 channels, with pooling after the second and the
+    fourth. 256 hidden units follow. Batch normalisation and an activation follow each layer.
     28 x 28 pixels leave 32 x 4 x 4 = 512 numbers. MaskTune's heat maps are those of ``act4``,
     the last activation before the last pooling.
 
@@ -36,12 +36,12 @@ def small_cnn(
 
     Args:
         classes: How many classes there are.
-        channels: Of the images.
-        size: Of the images, one side or ``(H, W)``.
-        padding: Of zeros around what a convolution sees. Without any, as in the paper, maps are
-            smaller than what they are of, and a heat map that is stretched to the image lies up
-            to five pixels off at its edges; with 1 it lies where it should.
-        activation: See `activation_factory`.
+        channels: Number of image channels.
+        size: Image size in pixels: one side or ``(H, W)``.
+        padding: Zeros around the input of each convolution. Without padding, as in the paper, a
+            heat map that is resized to the image is up to five pixels off at its edges. With 1
+            it lines up with the image.
+        activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
 
     Shape:
         x ``(N, channels, H, W)``; logits ``(N, classes)``.

@@ -19,21 +19,21 @@ _SMALLEST_FOR_LAST_POOLING = 32
 class VGG(nn.Module):
     """Five stages of 3 x 3 convolutions, each halved, and three fully connected layers.
 
-    ``features`` holds the convolutions, ``classifier`` the fully connected layers. Whatever
-    is left of an image is averaged, or repeated, to 7 x 7 pixels, so that the classifier has
-    the same 124 million parameters at every image size; ``width`` makes them fewer.
+    ``features`` holds the convolutions, ``classifier`` the fully connected layers. The
+    last maps are averaged, or repeated, to 7 x 7 pixels. So the classifier has the same
+    124 million parameters at every image size; ``width`` makes them fewer.
 
     Differs from the paper of Simonyan and Zisserman: images with a side under 32 pixels, which
     five poolings would use up, skip the last one; 16 pixels are the least.
 
     Args:
         classes: How many classes there are.
-        channels: Of the images.
-        size: Of the images, one side or ``(H, W)``.
+        channels: Number of image channels.
+        size: Image size in pixels: one side or ``(H, W)``.
         batch_norm: Whether batch normalisation follows each convolution.
         dropout: Probability in the classifier.
         width: Factor on all channels and hidden units; below 1 the net is slim.
-        activation: See `activation_factory`.
+        activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
 
     Shape:
         x ``(N, channels, H, W)``; logits ``(N, classes)``.

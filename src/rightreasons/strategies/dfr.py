@@ -7,6 +7,7 @@ from typing import Literal, final
 import numpy as np
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rightreasons.core.checks import check_choice, check_integer, positive_float
 from rightreasons.core.rng import random_stream
@@ -78,8 +79,8 @@ class DFR(Strategy):
         self.head_lr = positive_float("head_lr", head_lr)
         self.head_decay = positive_float("head_decay", head_decay)
 
+    @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
-        """See `Strategy.run`."""
         data, group = self._grouped(stages)
         layer = last_linear(model, data.take(torch.tensor([0])).x.to(_place_of(model)))
         stages.fit("train", model, objective, stages.data.train)

@@ -8,6 +8,7 @@ from typing import Literal, final
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from typing_extensions import override
 
 from rightreasons.core.checks import check_choice, positive_float
 from rightreasons.datasets import Dataset, as_dataset
@@ -107,8 +108,8 @@ class Disagreement(Term):
         self.balance = balance
         self.register_buffer("frequency", torch.zeros(0))
 
+    @override
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
-        """See `Term.prepare`."""
         del num_passes
         counts = torch.bincount(data.labels, minlength=len(data.card.classes))
         self.frequency = counts / counts.sum()
@@ -118,8 +119,8 @@ class Disagreement(Term):
         copied.frequency = self.frequency.clone()
         return copied
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         y = probe.batch.y
         heads = (probe.logits, probe.activations["second"])
         task = sum(functional.cross_entropy(head, y, reduction="none") for head in heads) / 2
@@ -170,8 +171,8 @@ class DivDis(Strategy):
         self.weight = positive_float("weight", weight)
         self.balance = positive_float("balance", balance)
 
+    @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
-        """See `Strategy.run`."""
         data, val = stages.data, stages.data.val
         if val is None:
             raise InvalidSettingError(

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from typing_extensions import override
 
 from rightreasons.core.checks import check_integer, positive_float
 from rightreasons.core.model_modes import test_time_mode
@@ -53,8 +54,8 @@ class JTT(Strategy):
         self.first_lr = None if first_lr is None else positive_float("first_lr", first_lr)
         self.upweight = check_integer("upweight", upweight)
 
+    @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
-        """See `Strategy.run`."""
         train = stages.data.train
         start = {name: value.clone() for name, value in model.state_dict().items()}
         changes: dict[str, Any] = {"epochs": self.first_epochs, "select": "none"}

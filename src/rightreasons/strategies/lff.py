@@ -8,6 +8,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from typing_extensions import override
 
 from rightreasons.core.checks import check_fraction, positive_float
 from rightreasons.datasets import Dataset
@@ -45,13 +46,13 @@ class RelativeDifficulty(Term):
         self.decay = check_fraction("decay", decay, below_one=True)
         self.register_buffer("averages", torch.zeros(0, 2))
 
+    @override
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
-        """See `Term.prepare`."""
         del num_passes
         self.averages = torch.full((len(data), 2), torch.nan)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         y = probe.batch.y
         biased = probe.activations["biased"]
         losses = functional.cross_entropy(probe.logits, y, reduction="none")
@@ -122,8 +123,8 @@ class LFF(Strategy):
         self.q = positive_float("q", q)
         self.decay = check_fraction("decay", decay, below_one=True)
 
+    @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
-        """See `Strategy.run`."""
         pair = Pair(copy.deepcopy(model), model)
         pair.training = model.training  # its layers stay in the mode they are in
         term = RelativeDifficulty(q=self.q, decay=self.decay)

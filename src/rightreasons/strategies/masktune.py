@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rightreasons.core.checks import (
     check_choice,
@@ -283,16 +284,16 @@ class MaskTune(Strategy):
         self.tune_lr = None if tune_lr is None else positive_float("tune_lr", tune_lr)
         self.pair = check_flag("pair", pair)
 
+    @override
     def deployed(self, model: nn.Module, folder: Path) -> nn.Module:
-        """See `Strategy.deployed`."""
         if not self.pair:
             return model
         first = copy.deepcopy(model)
         load_weights_into(first, folder / "stage-1-train" / "model.safetensors")
         return AbstainingPair(first, model).eval()
 
+    @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
-        """See `Strategy.run`."""
         train = stages.data.train
         refuse_other_than_images(train, "MaskTune")
         first = stages.fit("train", model, objective, train)

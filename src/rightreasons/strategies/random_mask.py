@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rightreasons.core.checks import check_choice, check_integer, positive_float
 from rightreasons.core.rng import random_stream
@@ -90,8 +91,8 @@ class RandomMask(Strategy):
         self.tune_epochs = check_integer("tune_epochs", tune_epochs)
         self.tune_lr = None if tune_lr is None else positive_float("tune_lr", tune_lr)
 
+    @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
-        """See `Strategy.run`."""
         train = stages.data.train
         refuse_other_than_images(train, "RandomMask")
         height, width = train.card.shape[1:]

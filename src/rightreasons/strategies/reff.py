@@ -8,6 +8,7 @@ from typing import Any, Literal, final
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rightreasons.annotators import (
     PseudoAnnotator,
@@ -99,8 +100,8 @@ class ReFF(Strategy):
         }
         PseudoAnnotator(**self.annotator_settings)  # so that mistakes are told before data are read
 
+    @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
-        """See `Strategy.run`."""
         train, seed = stages.data.train, stages.seed
         by_hand = annotated_by_hand(train)
         places = by_hand.nonzero().flatten()

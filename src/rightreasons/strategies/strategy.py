@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, final
 
 from torch import nn
+from typing_extensions import override
 
 from rightreasons.datasets import Splits
 from rightreasons.objectives import Objective, Term
@@ -80,6 +81,6 @@ class Once(Strategy):
         1
     """
 
+    @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
-        """See `Strategy.run`."""
         stages.fit(None, model, objective, stages.data.train)
