@@ -51,7 +51,7 @@ def in_turn(data: Dataset, *, num: int, seed: int = 0) -> Dataset:
     Args:
         data: At least one sample.
         num: Samples an epoch.
-        seed: Of the order in which more of them have their turn, see `InTurn`.
+        seed: Random seed for the order of samples, as for `InTurn`.
 
     Example:
         >>> from rightreasons.datasets import InMemory
@@ -76,7 +76,7 @@ class InTurn(TransformedDataset):
     Args:
         data: All samples.
         num: Samples an epoch, fewer than there are.
-        seed: Of the order.
+        seed: Random seed for the order of samples.
     """
 
     def __init__(self, data: Dataset, *, num: int, seed: int = 0) -> None:
@@ -109,7 +109,7 @@ BETAS = {"segmentation": (0.9, 0.999), "pix2pix": (0.5, 0.999)}
 UPDATES_PER_EPOCH = 100
 PREDICTED_TOGETHER = 64
 FORMAT = 2
-"""Of what `save` writes. With 1 the generator had a ReLU before its last layer."""
+"""Version of the file that `save` writes. In version 1 the generator ended with a ReLU."""
 
 
 @final
@@ -119,26 +119,26 @@ class PseudoAnnotator:
     Polarity is the library's throughout: a pixel of a predicted mask is the probability that the
     model must *not* look there. The paper's annotations are the other way round.
 
-    Differs from the paper: ``objective="segmentation"`` is the default; the paper has pix2pix
-    with Adam at a rate of 2e-4 and betas (0.5, 0.999), 4 images a batch and 30,000 updates, which
-    ``objective="pix2pix", width=64, num_updates=30_000`` is, up to what `UNet`,
-    `PatchDiscriminator` and `Pix2Pix` say. The images are augmented.
+    Differs from the paper: ``objective="segmentation"`` is the default. The paper has pix2pix
+    with Adam at a rate of 2e-4 and betas (0.5, 0.999), batches of 4 images and 30,000 updates:
+    ``objective="pix2pix", width=64, num_updates=30_000``. `UNet`, `PatchDiscriminator` and
+    `Pix2Pix` name the remaining differences. The images are augmented.
 
     Args:
         objective: ``"segmentation"``: cross-entropy and Dice; ``"pix2pix"``: the adversarial game.
-        width: Of the generator, and of the discriminator.
+        width: Channels of generator and discriminator at the full resolution.
         depth: How often the generator halves the resolution.
         num_updates: Steps of the optimizer, however many annotations there are.
         batch_size: Images a step; None is the objective's own, 16 or 4.
         lr: Adam's rate; None is the objective's own, 2e-3 (to 0 along a cosine) or 2e-4.
-        l1_weight: See `Pix2Pix`.
+        l1_weight: Weight of pix2pix's L1 loss; 100 in pix2pix.
         flip: Mirror images left and right in half of the cases, and average the predictions of an
             image and its mirror image.
         shift: Move images by up to so many pixels.
         degrees: Turn images by up to so much.
         paste: Share of the images that get what is marked in another one pasted into them; for
             masks of things on an image, not of what is around one.
-        seed: Of the weights, the order and the augmentation.
+        seed: Random seed for initial weights, order of samples and augmentation.
 
     Example:
         >>> from rightreasons.datasets import decoy_digits, mask_fraction

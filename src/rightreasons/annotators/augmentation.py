@@ -105,13 +105,13 @@ class Turned(TransformedDataset):
 class Pasted(TransformedDataset):
     """Images into which training sees what is marked in others pasted, anew in every epoch.
 
-    A share of the images gets the marked pixels of another one, in their place, and is marked
-    there too: what is to be found then lies on other grounds than those it was found on. As
-    `Turned`: itself it is the data unchanged.
+    A fraction of the images gets the masked pixels of another image, and its mask too. So the
+    annotator sees masked objects on other backgrounds. As for `Turned`, only `at_epoch` changes
+    the data.
 
     Args:
         base: Images ``(C, H, W)`` with masks.
-        share: Of the images that get something, from 0 to below 1.
+        share: Fraction of images that get pasted pixels, from 0 to below 1.
         seed: From 0.
         epoch: None for the data unchanged.
     """

@@ -107,10 +107,10 @@ def few_places(labels: Tensor, annotated: Tensor, num_per_class: int, *, seed: i
         labels: ``(N,)``.
         annotated: ``(N,)`` booleans.
         num_per_class: From 1.
-        seed: Of the draw.
+        seed: Random seed for the draw.
 
     Returns:
-        Places, in ascending order.
+        Indices, in ascending order.
 
     Example:
         >>> labels = torch.tensor([0, 0, 0, 1, 1])

@@ -29,7 +29,7 @@ def dice(soft: Tensor, mask: Tensor, *, smoothing: float = SMOOTHING) -> Tensor:
 
     Args:
         soft: ``(N, ...)`` in [0, 1].
-        mask: Of the same shape.
+        mask: The true mask, in the same shape.
         smoothing: :math:`s`, so that two empty masks overlap wholly.
 
     Example:
@@ -92,8 +92,8 @@ class Pix2Pix(Term):
     where :math:`\log D` is the mean over patches. Each side's gradient reaches its own weights
     alone. For a `MaskNet` with a discriminator.
 
-    Differs from the paper: it has no more than "in the same way as pix2pix", which steps with D,
-    then with G; here both step at once, from the same weights.
+    Differs from the paper, which trains "in the same way as pix2pix": D steps first, then G. Here
+    both step at once, from the same weights.
 
     Args:
         l1_weight: :math:`\lambda`; 100 in pix2pix.

@@ -193,7 +193,7 @@ def write_masks(path: str | Path, data: Dataset) -> None:
         files      (N,) names, if images have files
 
     Args:
-        path: Of the ``.npz``.
+        path: Path of the ``.npz`` file.
         data: As `annotate_rest` gives them.
     """
     masks, annotated = [], []
@@ -220,7 +220,7 @@ def with_mask_archive(data: Dataset, path: str | Path) -> Dataset:
     Args:
         data: The same images in the same order. That they are the same is known by their files
             alone, and where these are not known by their number and size.
-        path: Of the ``.npz``.
+        path: Path of the ``.npz`` file.
 
     Raises:
         DatasetNotFoundError: There is no such file.

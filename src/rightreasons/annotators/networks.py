@@ -25,13 +25,13 @@ class UNet(nn.Module):
     any size are padded, by repeating their edges, to a multiple of ``2 ** depth``, and cut back.
 
     Differs from the paper: pix2pix's generator has strided convolutions of size 4 down to one
-    pixel, a width of 64, batch normalisation and dropout as its noise; here normalisation is over
-    groups of channels, so that a mask depends on its image alone, and nothing is drawn. There is no
-    ReLU before the last layer: of a few channels that cannot be negative, weighed by positive
-    weights, it could give no logit below its bias, and masked everything.
+    pixel, a width of 64, batch normalisation, and dropout as its noise. Here normalisation is over
+    groups of channels and nothing is random, so that a mask depends on its image alone. The last
+    layer has no ReLU before it: with positive weights no logit would fall below the bias, and
+    every pixel would be masked.
 
     Args:
-        channels: Of the images.
+        channels: Number of image channels.
         width: Channels at the full resolution.
         depth: How often the resolution is halved.
 
@@ -112,7 +112,7 @@ class PatchDiscriminator(nn.Module):
     normalisation is at its batch size of 1.
 
     Args:
-        channels: Of the images, without the mask.
+        channels: Number of image channels, without the mask.
         width: Channels after the first convolution; 64 in the paper.
 
     Shape:

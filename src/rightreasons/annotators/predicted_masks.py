@@ -45,7 +45,7 @@ def cached_rows(
         folder: Where the file is, ``masks-ANNOTATOR-DATA.npz``.
         annotator: Hash of who predicts.
         data: Hash of what is predicted.
-        shape: Of the rows.
+        shape: Shape of the array of rows.
         make: Predicts; rows of bytes.
     """
     path = writable_folder(folder) / f"masks-{annotator[:12]}-{data[:12]}.npz"
@@ -144,7 +144,7 @@ def with_predicted(
         data: Images with masks of some.
         bits: A soft mask for each sample; those of annotated ones are not used.
         key: Who predicted them, for the digest.
-        weight_by_confidence: See `annotate_rest`.
+        weight_by_confidence: Whether a mask counts by the annotator's confidence in it.
     """
     check_flag("weight_by_confidence", weight_by_confidence)
     if len(bits) != len(data) or bits.size != data.card.shape[1:]:

@@ -56,7 +56,7 @@ def iou(soft: Tensor, mask: Tensor) -> Tensor:
 
     Args:
         soft: ``(N, ...)`` in [0, 1].
-        mask: Of the same shape.
+        mask: The true mask, in the same shape.
 
     Returns:
         ``(N,)``; 1 where both are empty.
@@ -90,7 +90,7 @@ class MaskQuality:
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \lvert \bar p_b - \bar m_b \rvert
 
     Args:
-        num_bins: Of [0, 1].
+        num_bins: Number of equal bins of [0, 1] for the calibration error.
 
     Example:
         >>> quality = MaskQuality()
@@ -151,7 +151,7 @@ def mask_quality(
         data: Images with masks.
         predicted: Gives soft masks of a batch: ``lambda batch: annotator.masks(batch.x)``.
         places: Which samples; all that are annotated if None. Leave out those it learned from.
-        num_bins: See `MaskQuality`.
+        num_bins: Number of bins for the calibration error.
     """
     if places is None:
         places = annotated_by_hand(data).nonzero().flatten()

@@ -92,7 +92,7 @@ class ComparedLine:
 
     @property
     def results(self) -> list[dict[str, Any]]:
-        """Of the runs that did not fail."""
+        """The results of the runs that did not fail."""
         return [row.results for row in self.rows if not row.failure]
 
     @property

@@ -78,10 +78,10 @@ class Measure:
     Args:
         key: As `evaluate` names it: ``"group_accuracy/worst"``.
         name: As the table names it; the paper's figures go by it.
-        part: Of the data: ``"test"``, ``"validation"`` or what else a run measured.
+        part: Part of the data: ``"test"``, ``"validation"`` or another that runs measure.
         groups_first: Average every group over the runs, then take the worst group, as some papers
             do. Otherwise each run's own number is averaged. The deviation is that group's.
-        percent: Show a share as per cent.
+        percent: Show a fraction as per cent.
 
     Example:
         >>> runs = [{"metrics": {"test": {"accuracy": share}}} for share in (0.5, 0.75)]

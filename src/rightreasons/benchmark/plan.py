@@ -46,7 +46,7 @@ def choose(
 
     Args:
         suite: Says by what to choose.
-        rows: Of each candidate, in their order, one a seed; None is not finished.
+        rows: The rows of each candidate, one for each seed; None is not finished.
         threshold: A key and what it must reach to be chosen among.
     """
     finished = [[row for row in each if row is not None] for each in rows]

@@ -33,9 +33,9 @@ __all__ = ["DataShelf", "run_suite"]
 class DataShelf:
     """Gives the data a run asks for, and their hash without loading them where it is known.
 
-    A hash is known as long as names, sizes and times of all files in ``data_dir`` and the version
-    of this library are as they were when it was taken; if any changed, the data are loaded and
-    hashed anew. Linked folders are not looked into. The data of one key are held at a time.
+    A hash is valid while the names, sizes and times of all files in ``data_dir`` and the version
+    of this library stay the same. If any of them changes, the data are loaded and hashed again.
+    Linked folders are not followed. Memory holds the data of one key at a time.
 
     Args:
         data_dir: Where files of data sets lie.

@@ -95,9 +95,9 @@ class Row:
     """A finished run.
 
     Args:
-        address: Of its cell.
+        address: Address of its cell.
         config: What it was asked to do.
-        data_sha256: Of the data it saw.
+        data_sha256: Hash of its data.
         finished: When, in UTC.
         results: As in its ``results.json``; empty if it failed.
         failure: Why it came to nothing: a loss that became infinite.

@@ -98,7 +98,7 @@ class Bar:
     """One bar: a share with its interval.
 
     Args:
-        label: Of the method.
+        label: Name of the method.
         colour: Number of its colour.
         estimate: From 0 to 1.
     """
@@ -113,7 +113,7 @@ class Line:
     """One line: values over epochs.
 
     Args:
-        label: Of the run.
+        label: Name of the run.
         colour: Number of its colour.
         points: Epoch and value, in order.
     """

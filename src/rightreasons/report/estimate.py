@@ -43,7 +43,7 @@ def estimated(measured: Sequence[Mapping[str, float]], key: str) -> Estimate | N
 
     Args:
         measured: The metrics of each seed.
-        key: Of the measure.
+        key: Key of the measure.
 
     Example:
         >>> one = {"accuracy": 0.8, "accuracy/low": 0.7, "accuracy/high": 0.9}

@@ -49,7 +49,7 @@ class ExplainedSample:
         index: Its row in the data.
         label: Name of its class.
         prediction: Name of the predicted class.
-        probability: Of it.
+        probability: Probability of the predicted class.
         is_right: Whether it is the label's.
         picture: Address of the sample, its mask outlined.
         attribution: Address of the attribution over the sample.
@@ -72,7 +72,7 @@ def explained_samples(columns: Mapping[str, NDArray[Any]], card: Card) -> list[E
     Args:
         columns: Arrays ``x`` ``(N, C, H, W)``, ``y``, ``index``, ``prediction``, ``probability``,
             ``attribution`` and perhaps ``mask``, one row a sample.
-        card: Of the data.
+        card: The card of the data set.
     """
     masks = columns.get("mask")
     samples = []
@@ -227,8 +227,8 @@ def explained_columns(
         model: Gives logits ``(N, K)``.
         data: Where samples are taken from, spread over the classes.
         explainer: What attributes.
-        num_samples: See `explain_run`.
-        explained: See `explain_run`.
+        num_samples: Number of samples to explain.
+        explained: Whether the predicted class is explained, or the label.
 
     Returns:
         ``x``, ``y``, ``index`` (place in the data), ``prediction``, ``probability`` of it,

@@ -29,13 +29,13 @@ class View:
     """What one method made of a sample.
 
     Args:
-        label: Of the method.
+        label: Name of the method.
         colour: Number of its colour.
         picture: Address of the overlay.
         prediction: Name of the predicted class.
-        probability: Of it.
+        probability: Probability of the predicted class.
         is_right: Whether it is the label's.
-        in_mask: Share of the attribution inside the mask; empty without a mask.
+        in_mask: Fraction of the attribution inside the mask; empty without a mask.
     """
 
     label: str

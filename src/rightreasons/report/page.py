@@ -44,7 +44,7 @@ class Curve:
     """One quantity over the epochs.
 
     Args:
-        title: Of the chart.
+        title: Title of the chart.
         chart: As SVG.
     """
 
@@ -99,10 +99,10 @@ class Group:
     """One group's bars.
 
     Args:
-        name: Of the group.
+        name: Name of the group.
         size: How many test samples it has; with several seeds, the mean.
         chart: As SVG.
-        lowest: Accuracy of the method that fares worst in it.
+        lowest: Accuracy of the worst method in this group.
     """
 
     name: str
@@ -140,9 +140,9 @@ class Proof:
     Args:
         method: Label of its method.
         colour: Number of its colour.
-        seed: Of the run.
+        seed: Random seed of the run.
         box: In which masked features may move.
-        verified: Share of samples, as written; likewise the next three.
+        verified: Fraction of samples, as text; likewise the next three.
         refuted: By an attack.
         unknown: Neither.
         verified_and_right: What a user can rely on.
@@ -191,7 +191,7 @@ class Entry:
     """One method's number.
 
     Args:
-        label: Of the method.
+        label: Name of the method.
         colour: Number of its colour.
         value: As written.
     """

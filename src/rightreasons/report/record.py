@@ -80,12 +80,12 @@ class Record:
 
     @property
     def seed(self) -> int:
-        """Of the training."""
+        """Random seed of the training."""
         return int(self.results["seed"])
 
     @property
     def data_seed(self) -> object:
-        """Of the data."""
+        """Random seed of the data."""
         return self.part("data_settings").get("seed", self.seed)
 
     @property

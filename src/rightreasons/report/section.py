@@ -60,7 +60,7 @@ class Method:
 
     @cached_property
     def group_names(self) -> tuple[str, ...]:
-        """Of the groups with test samples, in the card's order if it knows them."""
+        """Names of the groups with test samples, in the card's order if it knows them."""
         start, end = "group_accuracy/", "/n"
         keys = [key for record in self.records for key in record.metrics()]
         found = dict.fromkeys(k[len(start) : -len(end)] for k in keys if _is_size(k, start, end))
@@ -92,7 +92,7 @@ class Section:
     """The methods that were tried on one data set.
 
     Args:
-        title: Of the data set, with its settings where it has any.
+        title: Name of the data set, with its settings where it has any.
         methods: The baseline first, then in the order in which their runs were given.
     """
 
@@ -101,7 +101,7 @@ class Section:
 
     @property
     def card(self) -> Card:
-        """Of the data set."""
+        """The card of the data set."""
         return self.methods[0].first.card
 
     @property

@@ -22,7 +22,7 @@ class RunRow:
 
     Args:
         method: Label of its method.
-        seed: Of the training.
+        seed: Random seed of the training.
         digest: First digits of the data's hash.
         seconds: Spent training.
         versions: What it was made with.

@@ -48,10 +48,10 @@ class Reliance:
 def reliance_of(method: Method) -> Reliance:
     """Look for signs of a shortcut.
 
-    A sign is an input gradient denser inside the mask than outside (half as much again as its
-    share of the input), an accuracy that drops by 5 points when what the mask covers is exchanged,
-    or, if neither is known, a worst group that is clearly, and by 15 points, below the average. A
-    group can also be bad because it is hard, so that is no sign where the mask itself was tested.
+    One sign is an input gradient that is denser inside the mask than outside: half as much again
+    as the mask's fraction of the input. Another is an accuracy that drops by 5 points when masked
+    features are exchanged. If neither is known, a worst group clearly, and by 15 points, below the
+    average is a sign. A group can also be hard, so this one does not count beside the others.
     """
     mass, area = method.estimate("input_gradient_mass"), method.estimate("input_gradient_mass/area")
     average = method.estimate("group_accuracy/average")

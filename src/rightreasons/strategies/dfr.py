@@ -56,7 +56,7 @@ class DFR(Strategy):
     Args:
         source: ``"validation"`` or ``"train"``: whose groups are balanced.
         num_draws: Balanced draws, one fit each; 10 in the paper.
-        head_epochs: Of each fit.
+        head_epochs: Epochs of each fit of the last layer.
         head_lr: Its rate, with Adam and a cosine schedule.
         head_decay: Weight of the squared norm of the last layer.
 

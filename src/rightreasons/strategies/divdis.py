@@ -30,7 +30,7 @@ class TwoHeads(nn.Module):
     Args:
         model: Gives logits.
         layer: Its last linear layer.
-        seed: Of the weights of the second.
+        seed: Random seed for the second head's weights.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
@@ -141,20 +141,20 @@ class DivDis(Strategy):
     """DivDis: two heads, each right in training, that must differ on unlabelled data.
 
     Where the shortcut and the real cause part, heads that differ cannot both follow the shortcut.
-    The unlabelled data must hold such samples: ``"test"`` takes the inputs, never the labels, of
-    the test set, as the paper does (results are then of *these* inputs: transductive);
-    ``"validation"`` those of the validation part, of use only if the shortcut is broken there.
-    Then the head is kept that is better on validation data: by the worst group if there are
-    groups, else by accuracy. Both are in ``stage-1-heads``.
+    The unlabelled data must hold such samples. ``"test"`` takes the inputs of the test set, never
+    its labels, as the paper does; results then hold for *these* inputs (transductive).
+    ``"validation"`` takes those of the validation part, which helps only if the shortcut is broken
+    there. The better head on validation data is kept: by the worst group if there are groups,
+    else by accuracy. Both heads are in ``stage-1-heads``.
 
-    Differs from the paper: unlabelled samples pass through the model as at test time (its
-    normalisation statistics are those of training); validation data take the place of its
-    few labels asked of an annotator.
+    Differs from the paper: unlabelled samples pass through the model as at test time, with the
+    normalisation statistics of training. Validation data replace the few labels that the paper
+    asks of an annotator.
 
     Args:
         unlabelled: ``"test"`` or ``"validation"``.
-        weight: Of the mutual information between the heads; 10 in most of the paper.
-        balance: Of the divergence of their mean answers from the labels' frequencies.
+        weight: Weight of the mutual information between the heads; 10 in most of the paper.
+        balance: Weight of the divergence of their mean answers from the label frequencies.
 
     References:
         lee2023diversify

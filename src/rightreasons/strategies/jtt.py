@@ -39,8 +39,8 @@ class JTT(Strategy):
     Differs from the paper: the first model has the second one's optimizer and weight decay.
 
     Args:
-        first_epochs: Of the first model.
-        first_lr: Its rate, if not the run's.
+        first_epochs: Epochs of the first model.
+        first_lr: Learning rate of the first model, if not the run's.
         upweight: How often the second model sees an error of the first in an epoch.
 
     References:

@@ -27,12 +27,12 @@ class RelativeDifficulty(Term):
     .. math:: \frac{1 - p_B(y \mid x)^q}{q} + W(x) \, \ell_D(x), \qquad
               W(x) = \frac{\bar\ell_B(x)}{\bar\ell_B(x) + \bar\ell_D(x)}
 
-    The first summand, generalised cross-entropy, makes the biased model B surer of what is easy;
-    W, which has no gradient, is large where B fails and the other one, D, does not. Both losses in
-    it are averages over the epochs, sample by sample.
+    The first summand, generalised cross-entropy, makes the biased model B surer of easy samples.
+    W has no gradient and is large where B fails and the debiased model D does not. Both losses in
+    W are averages over the epochs, for each sample.
 
     Args:
-        q: Of generalised cross-entropy, above 0; 0.7 in the paper.
+        q: Exponent of generalised cross-entropy, above 0; 0.7 in the paper.
         decay: How much of the average so far stays when a sample is seen again; 0.7 in the paper.
     """
 
@@ -112,8 +112,8 @@ class LFF(Strategy):
     largest in each class, which its public code does and its text does not.
 
     Args:
-        q: See `RelativeDifficulty`; likewise ``decay``.
-        decay: Of the averages.
+        q: Exponent of generalised cross-entropy, above 0; 0.7 in the paper.
+        decay: Weight of the average so far when a sample is seen again; 0.7 in the paper.
 
     References:
         nam2020learning

@@ -61,7 +61,7 @@ def settled_explainer(name: str, settings: Mapping[str, Any], layer: str | None)
 
     Args:
         name: As in `EXPLAINERS`.
-        settings: Of the explainer.
+        settings: Settings of the explainer.
         layer: Where a class activation map is read; None is the last with maps of features.
     """
     reads_layer = "layers" in EXPLAINERS.settings(name)
@@ -135,7 +135,7 @@ def heat_mask(
         rule: One of these.
         k: How many deviations, at least 0.
         statistics: Take mean and (population) deviation of all pixels, or of those above 0 only.
-        share: Of the pixels.
+        share: Fraction of pixels to mask.
 
     Returns:
         ``(N, 1, H, W)`` in [0, 1].
@@ -220,14 +220,14 @@ class MaskTune(Strategy):
     the last epoch began with. Masks are kept as bits (soft ones as bytes), in memory or mapped
     from a file in the run's folder. The model before fine-tuning stays in ``stage-1-train``.
 
-    Differs from the paper: a map is resized to the input before it is cut, not after, as in its
-    public code, whose mean and deviation are those of the positive values alone
-    (``statistics="positive"``). The optimizer begins anew. Text has no strategy of its own yet:
-    samples other than images are refused.
+    Differs from the paper: a map is resized to the input before the cut, as in the public code,
+    not after. The public code takes mean and deviation of the positive values alone
+    (``statistics="positive"``). The optimizer starts again. Samples other than images are
+    refused.
 
     Args:
         explainer: Name of what draws the heat maps; absolute values, summed over channels.
-        explainer_settings: Of the explainer.
+        explainer_settings: Settings of the explainer.
         layer: Where a class activation map is read; None is the last with maps of features.
         rule: How a map becomes a mask, see `heat_mask`; likewise ``k``, ``statistics`` and
             ``share``.
@@ -240,8 +240,8 @@ class MaskTune(Strategy):
             each iteration explains and covers the images as they were.
         stop_below: Stop when the accuracy on covered images while fine-tuning is below this
             share: nothing useful is left. That iteration's weights are not kept. None never.
-        tune_epochs: Of each fine-tuning; 1 in the paper.
-        tune_lr: Its rate, if not the last one.
+        tune_epochs: Epochs of each fine-tuning; 1 in the paper.
+        tune_lr: Learning rate of fine-tuning, if not the last one.
         pair: Let a run use an `AbstainingPair` of the models before and after fine-tuning, as for
             selective classification, in place of the one after it.
 

@@ -71,8 +71,8 @@ class RandomMask(Strategy):
         window: Side of the window in pixels; None draws one for each image, from 2 to half the
             image's smaller side, as in the paper's appendix.
         fill: As for `MaskTune`, and likewise ``tune_epochs`` and ``tune_lr``.
-        tune_epochs: Of fine-tuning.
-        tune_lr: Its rate, if not the last one.
+        tune_epochs: Epochs of fine-tuning.
+        tune_lr: Learning rate of fine-tuning, if not the last one.
 
     References:
         asgari2022masktune

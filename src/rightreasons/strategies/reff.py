@@ -47,7 +47,8 @@ class ReFF(Strategy):
     Args:
         num_annotations: Masks to keep for each class, drawn by the seed; 1 to 50 in the paper.
             None keeps all there are. Without a sample that lacks one, no masks are predicted.
-        weight_by_confidence: See `annotate_rest`; with a term it is not for, this is logged.
+        weight_by_confidence: Whether a mask counts by the annotator's confidence in it. Terms that
+            cannot use it log this.
         annotator: Its objective, see `PseudoAnnotator`; likewise the other settings.
         annotator_width: Its ``width``.
         annotator_depth: Its ``depth``.

@@ -28,14 +28,14 @@ MACHINE = {"accelerator": "auto", "devices": 1, "precision": "32-true"}
 class Stages:
     """Runs `fit` as often as a strategy asks, so that a killed run goes on where it was.
 
-    A strategy is read top to bottom again when it is resumed: fits that are over give what they
-    gave, the one that was killed goes on from its checkpoint, and what was worked out between
-    two fits is read back from its file. Each fit has a seed of its own, the first the run's.
+    A resumed strategy runs from top to bottom again. Finished fits give their saved results, an
+    interrupted fit goes on from its checkpoint, and what was computed between two fits is read
+    from its file. Each fit has its own seed; the first has the run's.
 
     ::
 
         stage-1-NAME/        a fit: checkpoint.pt, log.jsonl, model.safetensors
-        stage-2-NAME.npy     what was worked out for the second
+        stage-2-NAME.npy     what was computed for the second
         stage-2-NAME/        the second fit
         log.jsonl, model.safetensors    of the whole, once it is over
 
@@ -43,7 +43,7 @@ class Stages:
         data: All parts; fits are validated on ``data.val``.
         out: The folder of the run; None keeps everything in memory.
         resume: Go on with the run in the folder, if there is one.
-        settings: Of `fit`, for every stage that does not say otherwise.
+        settings: Settings of `fit`, for every stage that does not override them.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Stages:
 
     @property
     def seed(self) -> int:
-        """Of the next fit, and of what is drawn for it."""
+        """Random seed of the next fit, and of what is drawn for it."""
         return int(self.settings.get("seed", 0)) + SEEDS_APART * len(self.fits)
 
     def fit(
@@ -74,7 +74,7 @@ class Stages:
         """Train ``model`` in place, as `fit` does.
 
         Args:
-            name: Of the stage; None if it is the only one, whose folder is the run's own.
+            name: Name of the stage. None for the only stage, whose folder is the run's own.
             model: Layers that were in test mode when the strategy met them stay in it.
             objective: What to minimise.
             data: To learn from.

@@ -58,7 +58,7 @@ class Strategy(ABC):
 
         Args:
             model: The one that was trained.
-            folder: Of the run.
+            folder: Folder of the run.
         """
         del folder
         return model

@@ -18,7 +18,7 @@ EXPLAINERS = {
     "LRP": "lrp",
 }
 MEAN, DEVIATION = [0.491, 0.482, 0.447], [0.247, 0.243, 0.262]
-"""Of CIFAR-10's channels."""
+"""Mean and deviation of CIFAR-10's channels."""
 
 LENET: Overrides = {
     "data": "cifar10",

@@ -71,7 +71,7 @@ def budgets(epochs: int) -> dict[str, Budget]:
     """Both budgets.
 
     Args:
-        epochs: Of the first stage, in the small one.
+        epochs: Epochs of the first stage, in the small budget.
     """
     before = f"{epochs} epoch{'s' if epochs > 1 else ''} of all images"
     return {

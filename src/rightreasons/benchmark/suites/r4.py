@@ -174,7 +174,7 @@ def budgets(derm: Collection[str] = (), seeds: Sequence[int] = (0, 1, 2)) -> dic
 
     Args:
         derm: The names of the variants on Decoy DERM.
-        seeds: Of the small one.
+        seeds: Seeds of the small budget.
     """
     return {
         "small": Budget(

@@ -158,7 +158,7 @@ BUDGETS: Mapping[str, Budget] = {
         batch_size=32,
     ),
 }
-"""Of both suites."""
+"""Budgets of both suites."""
 
 
 DIGIT_SIZES = (31, 16, 8)
