@@ -94,8 +94,8 @@ class InTurn(TransformedDataset):
     def digest(self) -> str:
         return Selected(self.data, self._order).digest()
 
+    @override
     def transform(self, batch: Batch, indices: Tensor) -> Batch:
-        """See `TransformedDataset.transform`."""
         del indices
         return batch
 

@@ -91,8 +91,8 @@ class Turned(TransformedDataset):
         """That of the data unchanged: how training sees them is a setting."""
         return self.base.digest()
 
+    @override
     def transform(self, batch: Batch, indices: Tensor) -> Batch:
-        """See `TransformedDataset.transform`."""
         if self.epoch is None:
             return batch
         degrees, mask = self._degrees[indices], batch.mask
@@ -137,8 +137,8 @@ class Pasted(TransformedDataset):
         """That of the data unchanged: how training sees them is a setting."""
         return self.base.digest()
 
+    @override
     def transform(self, batch: Batch, indices: Tensor) -> Batch:
-        """See `TransformedDataset.transform`."""
         if self.epoch is None:
             return batch
         other = self.base.take(self._donors[indices])

@@ -83,8 +83,8 @@ class MaskFiles(TransformedDataset):
         sha.update(self.annotated.numpy().tobytes())
         return sha.hexdigest()
 
+    @override
     def transform(self, batch: Batch, indices: Tensor) -> Batch:
-        """See `TransformedDataset.transform`."""
         mask = self.bits.at(indices).to(batch.x)
         return batch.with_(mask=mask, annotated=self.annotated[indices])
 
