@@ -1,9 +1,80 @@
 import json
+import logging
+import threading
 
 import pytest
 
-from rightreasons.benchmark.store import Row, Store, read_rows
+from rightreasons.benchmark.store import Journal, Row, Store, read_rows
 from rightreasons.errors import OutputError, RunNotFoundError
+
+
+@pytest.fixture
+def journal(tmp_path):
+    return Journal(tmp_path / "lines.jsonl")
+
+
+def test_what_is_appended_is_there_in_order(journal):
+    assert journal.entries() == []
+    journal.append({"number": 1})
+    journal.append({"number": 2, "words": "a\nb ±"})
+    assert journal.entries() == [{"number": 1}, {"number": 2, "words": "a\nb ±"}]
+    assert len(journal.path.read_bytes().splitlines()) == 2
+
+
+@pytest.mark.parametrize("torn", [b'{"number": 2, "wor', b"\xff\x00", b"{"])
+def test_a_torn_last_line_is_skipped_and_cut_off_by_the_next_writer(journal, torn):
+    journal.append({"number": 1})
+    with journal.path.open("ab") as file:
+        file.write(torn)
+    assert journal.entries() == [{"number": 1}]
+    journal.append({"number": 3})
+    assert journal.entries() == [{"number": 1}, {"number": 3}]
+    assert journal.path.read_bytes() == b'{"number": 1}\n{"number": 3}\n'
+
+
+def test_a_torn_only_line_is_cut_off(journal):
+    journal.path.write_bytes(b'{"numb')
+    assert journal.entries() == []
+    journal.append({"number": 1})
+    assert journal.path.read_bytes() == b'{"number": 1}\n'
+
+
+def test_a_damaged_line_in_the_middle_is_told_and_skipped(journal, caplog):
+    journal.path.write_bytes(b'{"number": 1}\noops\n[3]\n{"number": 4}\n')
+    with caplog.at_level(logging.WARNING, logger="rightreasons"):
+        assert journal.entries() == [{"number": 1}, {"number": 4}]
+    assert [record.getMessage().split(" of ")[0] for record in caplog.records] == [
+        "Line 2",
+        "Line 3",
+    ]
+    assert "is damaged and does not count" in caplog.text
+
+
+def test_writers_at_once_lose_nothing(journal):
+    def write(writer):
+        for number in range(25):
+            Journal(journal.path).append({"writer": writer, "number": number, "pad": "x" * 5000})
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seen = [(entry["writer"], entry["number"]) for entry in journal.entries()]
+    assert sorted(seen) == [(writer, number) for writer in range(4) for number in range(25)]
+
+
+def test_numbers_json_does_not_have_are_refused(journal):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        journal.append({"number": float("nan")})
+    assert journal.entries() == []
+
+
+def test_a_file_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OutputError, match="Expected to append to .*folder, but it cannot be writ"):
+        Journal(tmp_path / "folder").append({})
+
 
 ROW = Row(
     address="abc-def",

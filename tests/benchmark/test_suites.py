@@ -3,13 +3,39 @@ import inspect
 import pytest
 
 from rightreasons.benchmark import SUITES, describe
-from rightreasons.benchmark.plan import lines
+from rightreasons.benchmark.plan import lines, plan
 from rightreasons.benchmark.registry import find_suite
 from rightreasons.datasets.masks import MASK_SETTINGS
 from rightreasons.datasets.registry import DATASETS
 from rightreasons.errors import UnknownNameError
 from rightreasons.metrics import METRICS
 from rightreasons.models import names as model_names
+from rightreasons.run.config import Config
+
+RUNS = {
+    "alignment_table1": 4 * (2 + 2),
+    "decoy_mnist": 2 * 3 * (5 + 2),
+    "density_figure4": 5 * 5 * 3,
+    "density_groups": 4 * (3 + 2),
+    "density_table1": 14 * (3 + 2),
+    "density_unseen": (1 + 2 * 3) * 5,
+    "masktune_figure2": 4 * 3,
+    "masktune_table1": (9 + 10) * 3,
+    "masktune_table4": 5 * 3,
+    "masktune_table5": 6 * 2 * 3,
+    "masktune_table6": 2 * 3,
+    "r4_corruption": 3 * 2 + 4 * 2,
+    "r4_mask_fraction": 4 * (2 + 2) + 2 * 3 * 3 + 2 * 3 + 3 * (2 + 2) + 2 * 3,
+    "r4_model_size": 3 * (2 + 2 + 2 + 1),
+    "r4_table1": 9 * (3 + 2) + 9 * 3 + 9 * (2 + 2),
+    "r4_table2": 9 * (3 + 2) + 9 * 3 + 9 * (2 + 2),
+    "r4_weight_decay": 4 * 2 + 2 + 2 * (3 + 2),
+    "reff_decoy_ham": 2 * 8 * (2 + 2),
+    "reff_regimes": 5 * 4 - 2,  # the baseline and the oracle have no ramp
+    "reff_table2": 4 * (2 + 2) + 2 * 3 * 3,
+    "reff_table3": (11 + 3) * (2 + 2) + 2 * 3 * 3,
+}
+"""How many runs the small budget of a suite takes."""
 
 
 @pytest.fixture(params=list(SUITES))
@@ -73,3 +99,18 @@ def test_figures_say_where_they_come_from(suite):
 def test_what_differs_is_stated(suite):
     assert suite.protocol
     assert inspect.getdoc(SUITES[suite.name])
+
+
+def test_the_small_budget_has_its_size(suite):
+    planned = plan(suite, "small", lambda config: None)
+    assert len(planned.cells) + planned.num_unknown == RUNS[suite.name.replace("-", "_")]
+
+
+def test_every_explainer_is_measured_as_the_paper_does():
+    suite = find_suite("alignment-table1")
+    (config, *_) = [cell.config for cell in plan(suite, "paper", lambda config: None).cells]
+    assert isinstance(config, Config)
+    measured = {metric.name: metric for metric in config.build_metrics()}
+    assert measured["rps"].epsilons == [16 / 255]
+    assert len(measured["adv_insertion"].explainers) == 4
+    assert [metric.name for metric in config.build_metrics("validation")] == ["accuracy", "rps"]

@@ -6,23 +6,80 @@ import pytest
 import torch
 
 from rightreasons.annotators import annotated_by_hand, few_places
-from rightreasons.benchmark.plan import plan
+from rightreasons.benchmark.plan import lines, plan
+from rightreasons.benchmark.suites import reff
+from rightreasons.benchmark.suites.reff import reff_table3
 from rightreasons.benchmark.suites.reff_decoy_ham import reff_decoy_ham
+from rightreasons.benchmark.suites.reff_regimes import WEIGHTS, reff_regimes
 from rightreasons.explainers import resolution_layers
 from rightreasons.models import create
+from rightreasons.objectives.recipes import RECIPES
 
-FOLDER = Path(os.environ.get("RIGHTREASONS_DATA", Path(__file__).parents[4] / "shared" / "data"))
+
+def test_every_method_has_candidates_and_a_recipe():
+    assert set(reff.METHODS) == set(reff.GRIDS)
+    for name, overrides in reff.METHODS.items():
+        for candidate in reff.GRIDS[name]:
+            settings = {**overrides.get("settings", {}), **candidate.get("settings", {})}
+            assert RECIPES.create(overrides["recipe"], **settings).weights["cross_entropy"] == 1
+
+
+@pytest.mark.parametrize("name", ["baseline", "ABN"])
+def test_heat_is_measured_at_the_layers_reff_finds(name):
+    method = reff.METHODS[name]
+    net = create(method["model"], classes=10, channels=3, size=32, **method["model_settings"])
+    measured = method.get("metric_settings", reff.BASE["metric_settings"])["cam_mass"]["layer"]
+    prefix = "features." if name == "ABN" else ""
+    assert measured == [prefix + layer for layer in reff.PLACES]
+    x = torch.rand(2, 3, 32, 32)
+    if name == "baseline":
+        assert tuple(measured) == tuple(resolution_layers(net, x))
+    for layer in measured:
+        assert net.get_submodule(layer) is not None
+
+
+def test_methods_by_name():
+    assert [method.name for method in reff.methods("R3", "ABN")] == ["R3", "ABN"]
+    assert len(reff.methods()) == len(reff.METHODS)
+
+
+def test_budgets_say_how_many_images():
+    small = reff.BUDGETS["small"].overrides
+    assert small["data_settings"] == {"num_train": 4000, "num_validation": 500, "num_test": 2000}
+    assert small["epochs"] == 8
+
+
+@pytest.fixture
+def configs():
+    """By variant and method."""
+    found = lines(reff_regimes(), "small")
+    return {(line.variant.name, line.method.name): line.cell(0, 0).config for line in found}
+
+
+def test_the_first_column_has_runs_of_table_3(configs):
+    offered = {
+        line.method.name: [line.cell(number, 0).config for number in range(2)]
+        for line in lines(reff_table3(), "small", variants=["p = 0"])
+    }
+    for method in ("baseline", *WEIGHTS):
+        assert configs["as in Table 3", method] in offered[method]
+
+
+def test_one_thing_is_changed_in_each_of_the_next(configs):
+    for method in WEIGHTS:
+        usual = configs["as in Table 3", method]
+        assert configs["no ramp", method].settings == {"weight": WEIGHTS[method]}
+        assert configs["no padding", method].settings == usual.settings
+        assert configs["no padding", method].model_settings == {"padding": 0}
+        assert configs["48 pixels", method].data_settings["size"] == 48
+
+
+FOLDER = Path(os.environ.get("RIGHTREASONS_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 @pytest.fixture(scope="module")
 def cells():
     return plan(reff_decoy_ham(), "small", lambda config: None).cells
-
-
-def test_its_size(cells):
-    planned = plan(reff_decoy_ham(), "small", lambda config: None)
-    assert len(cells) == 2 * 8 * 2
-    assert len(cells) + planned.num_unknown == 2 * 8 * (2 + 2)
 
 
 def test_both_nets_with_all_masks_and_with_twenty(cells):
