@@ -1,9 +1,11 @@
+import csv
+
 import pytest
 import torch
 from tests.reference import annotators as slow
 
-from rightreasons.annotators import next_to_annotate
-from rightreasons.annotators.next_image import spread_order
+from rightreasons.annotators import Suggestion, next_to_annotate
+from rightreasons.annotators.next_image import spread_order, suggestion_rows, write_rows
 from rightreasons.datasets import InMemory
 from rightreasons.errors import InvalidSettingError
 
@@ -43,3 +45,14 @@ def test_nothing_left_to_annotate(fitted, make_squares):
         next_to_annotate(make_squares(), fitted[0])
     with pytest.raises(InvalidSettingError, match="Expected `num` to be a whole number from 1"):
         next_to_annotate(fitted[1], fitted[0], num=0)
+
+
+def test_rows_are_written_as_csv(make_squares, tmp_path):
+    rows = suggestion_rows(make_squares(), [Suggestion(7, 0.5), Suggestion(2, 0.25)])
+    path = tmp_path / "new" / "next.csv"
+    write_rows(path, rows)
+    read = list(csv.DictReader(path.read_text().splitlines()))
+    assert read == [
+        {"index": "7", "file": "", "uncertainty": "0.5"},
+        {"index": "2", "file": "", "uncertainty": "0.25"},
+    ]

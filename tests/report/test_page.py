@@ -1,11 +1,212 @@
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
+from rightreasons.certification import Certificate, Verdict, model_digest
 from rightreasons.errors import InvalidSettingError, OutputError, RunNotFoundError
 from rightreasons.report import write_report
+from rightreasons.report.page import curves_of, groups_of, proofs_of, tiles_of
+from rightreasons.report.record import read_record
+from rightreasons.report.section import sections_of
+
+
+def test_every_accuracy_and_every_part_of_the_loss_has_a_chart(make_section):
+    section = make_section(("erm", 0.5, {}), ("r3", 0.8, {}), ("r3", 0.8, {"seed": 1}))
+    curves = {curve.title: curve.chart for curve in curves_of(section)}
+    assert list(curves) == [
+        "Training accuracy",
+        "Validation accuracy",
+        "Loss part cross_entropy",
+        "Loss part r3",
+    ]
+    assert [chart.count("<path") for chart in curves.values()] == [3, 3, 3, 2]
+    assert "r3, seed 1" in curves["Loss part r3"]
+
+
+def test_the_measure_of_the_selection_is_shown_too(make_section):
+    log = [{"epoch": 1, "validation": {"accuracy": 0.5, "group_accuracy/worst": 0.25}}]
+    titles = [curve.title for curve in curves_of(make_section(("erm", 0.5, {"log": log})))]
+    assert titles == ["Validation accuracy", "Validation group accuracy, worst"]
+
+
+def test_runs_without_a_log_have_no_curves(make_section):
+    assert curves_of(make_section(("erm", 0.5, {"log": None}))) == []
+
+
+def test_what_is_no_number_is_left_out(make_section):
+    log = [
+        {"epoch": 1, "accuracy": float("nan"), "parts": ["x"], "validation": {"accuracy": "high"}},
+        {"epoch": 2, "accuracy": 0.5, "parts": {"cross_entropy": None}},
+    ]
+    (curve,) = curves_of(make_section(("erm", 0.5, {"log": log})))
+    assert curve.title == "Training accuracy"
+    assert "epoch 1" not in curve.chart
+
+
+def test_groups_have_a_bar_for_each_method(make_section):
+    groups, count = groups_of(make_section(("erm", 0.5, {}), ("r3", 0.8, {})))
+    assert [(group.name, group.size) for group in groups] == [("healthy", 120), ("ill", 80)]
+    assert count == 2
+    assert [group.chart.count("<rect") for group in groups] == [2, 2]
+    assert groups[1].lowest == 0.5
+
+
+def test_of_too_many_groups_the_hardest_are_shown_in_their_order(make_section):
+    shares = [0.9, 0.1, 0.8, 0.2]
+    test = {}
+    for number, share in enumerate(shares):
+        test |= {f"group_accuracy/g{number}": share, f"group_accuracy/g{number}/n": 5.0}
+    groups, count = groups_of(make_section(("erm", 0.5, {"test": test})), most=3)
+    assert [group.name for group in groups] == ["g1", "g2", "g3"]
+    assert count == 4
+
+
+def test_without_groups_there_are_no_bars(make_section):
+    assert groups_of(make_section(("erm", 0.5, {"test": {"accuracy": 0.5}}))) == ([], 0)
+
+
+def test_a_size_without_an_accuracy_is_no_group(make_section):
+    assert groups_of(make_section(("erm", 0.5, {"test": {"group_accuracy/a/n": 5.0}}))) == ([], 0)
+
+
+WEIGHTS = {"weight": torch.arange(3.0)}
+
+
+def certificate(verified, *, epsilon=None, size=4, sha=None):
+    zeros = dict.fromkeys(
+        [f"{t}_gradient_{k}" for t in ("loss", "logit") for k in ("proved", "found")], 0.0
+    )
+    samples = [
+        Verdict(
+            index=n,
+            y=0,
+            prediction=n % 2,
+            status="verified" if n < verified else "refuted",
+            margin_proved=0.0,
+            **zeros,
+        )
+        for n in range(size)
+    ]
+    return Certificate(
+        samples=tuple(samples),
+        settings={"epsilon": epsilon},
+        model_sha256=sha or model_digest(WEIGHTS),
+        data_sha256="b" * 64,
+    )
+
+
+@pytest.fixture
+def certified(make_run):
+    """A run's folder with a certificate in it."""
+
+    def make(recipe, verified, *, seed=0, **changes):
+        folder = make_run(recipe, 0.5, seed=seed)
+        save_file(WEIGHTS, folder / "model.safetensors")
+        certificate(verified, **changes).to_json(folder / "certificate.json")
+        return folder
+
+    return make
+
+
+def section_of(*folders):
+    (section,) = sections_of([read_record(folder) for folder in folders])
+    return section
+
+
+def test_a_row_for_each_certificate(certified, make_run):
+    section = section_of(
+        certified("erm", 1), certified("r3", 4, epsilon=0.25), make_run("input_gradient")
+    )
+    first, second = proofs_of(section)
+    assert (first.method, first.box, first.seed) == ("erm", "every valid value", 0)
+    assert (second.method, second.box) == ("r3", "± 0.25")
+    told = (first.verified, first.refuted, first.unknown, first.verified_and_right)
+    assert [word.replace("\u202f", " ") for word in told] == ["25.0 %", "75.0 %", "0.0 %", "25.0 %"]
+    assert second.verified_and_right == "50.0\u202f%"
+    assert first.sentence.startswith("For 25.0 % of 4 samples it is proved")
+
+
+def test_a_certificate_of_nothing(certified):
+    (proof,) = proofs_of(section_of(certified("erm", 0, size=0)))
+    assert proof.verified == "–"
+    assert "nothing to certify" in proof.sentence
+
+
+def test_no_certificates_no_rows(make_run):
+    assert proofs_of(section_of(make_run())) == []
+
+
+def test_the_page_tells_what_is_proved(certified, make_run, tmp_path):
+    runs = [certified("erm", 1), certified("r3", 4)]
+    page = write_report(runs, tmp_path / "report.html").read_text()
+    assert "<h2>What is proved</h2>" in page
+    assert "whatever valid values the masked features take" in page
+    assert "not about whether it is right" in page
+    without = write_report([make_run()], tmp_path / "report.html").read_text()
+    assert "What is proved" not in without
+
+
+def certificate_tile(*statuses):
+    zeros = dict.fromkeys(
+        [f"{t}_gradient_{k}" for t in ("loss", "logit") for k in ("proved", "found")], 0.0
+    )
+    samples = [Verdict(index=0, y=0, prediction=0, status=status, **zeros) for status in statuses]
+    return Certificate(
+        samples=tuple(samples), settings={"epsilon": None}, model_sha256="", data_sha256=""
+    )
+
+
+def test_tiles_tell_every_method(make_section, make_metrics):
+    section = make_section(
+        ("erm", 0.5, {"validation": make_metrics(0.9, swap=0.6)}), ("r3", 0.8, {})
+    )
+    tiles = {tile.title: tile for tile in tiles_of(section.methods)}
+    assert list(tiles) == [
+        "Right in the worst group",
+        "Right over all samples",
+        "Gradient inside the mask",
+        "Lost when the masked part is exchanged",
+    ]
+    worst, lost = tiles["Right in the worst group"], tiles["Lost when the masked part is exchanged"]
+    assert [(e.label, e.colour, e.value) for e in worst.entries] == [
+        ("erm", 0, "50.0\u202f%"),
+        ("r3", 1, "80.0\u202f%"),
+    ]
+    assert [entry.value for entry in lost.entries] == ["35.0 points", "0.0 points"]
+    assert (worst.higher_is_better, lost.higher_is_better) == (True, False)
+
+
+def test_what_not_all_have_is_no_tile(make_section):
+    section = make_section(("erm", 0.5, {"test": {"accuracy": 0.5}}), ("r3", 0.8, {}))
+    assert [tile.title for tile in tiles_of(section.methods)] == ["Right over all samples"]
+
+
+def test_no_methods_no_tiles():
+    assert tiles_of(()) == []
+
+
+def test_what_is_proved_is_what_every_seed_has(make_section):
+    section = make_section(("erm", 0.5, {}), ("erm", 0.5, {"seed": 1}))
+    (method,) = section.methods
+    good, bad = certificate_tile("verified", "verified"), certificate_tile("verified", "refuted")
+    first, second = method.records
+
+    def told(*records):
+        tiles = {tile.title: tile for tile in tiles_of([replace(method, records=records)])}
+        return tiles.get("Proved not to change with the masked part")
+
+    both = told(replace(first, certificate=good), replace(second, certificate=bad))
+    assert both is not None
+    assert [entry.value for entry in both.entries] == ["50.0\u202f%"]
+    assert both.higher_is_better
+    assert told(replace(first, certificate=good), second) is None
+    assert told(first, second) is None
+
 
 EVIL = "<script>alert(1)</script>\"'&"
 VOID = {"meta", "img", "br"}

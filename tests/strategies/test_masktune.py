@@ -2,13 +2,130 @@ import numpy as np
 import pytest
 import torch
 from tests.reference import strategies as slow
+from tests.reference.strategies import deviations_mask, soft_mask, top_mask
 
 import rightreasons as rr
 from rightreasons.datasets import InMemory, MaskBits
 from rightreasons.datasets.dataset import Splits
-from rightreasons.errors import InvalidSettingError
+from rightreasons.errors import InvalidSettingError, UnknownNameError
+from rightreasons.explainers import InputGradient, XGradCAM
 from rightreasons.strategies import MaskTune
+from rightreasons.strategies import masktune as heat_map
+from rightreasons.strategies.masktune import (
+    heat_maps,
+    heat_mask,
+    last_rate,
+    settled_explainer,
+    tuned,
+)
 from rightreasons.strategies.stages import Stages
+
+
+def test_maps_are_of_the_predicted_class(tiny_splits, make_net, monkeypatch):
+    monkeypatch.setattr(heat_map, "BATCH_SIZE", 20)
+    net, data = make_net().eval(), tiny_splits.train
+    found = list(heat_maps(net, data, settled_explainer("xgrad_cam", {}, None)))
+    assert torch.equal(torch.cat([places for places, _ in found]), torch.arange(64))
+    predicted = net(data.batch.x).argmax(dim=1)
+    expected = XGradCAM(layers=["2"])(net, data.batch.x, predicted)
+    torch.testing.assert_close(torch.cat([heat for _, heat in found]), expected)
+
+
+def test_a_batch_takes_one_pass(tiny_splits, make_net, monkeypatch):
+    monkeypatch.setattr(heat_map, "BATCH_SIZE", 20)
+    net, sizes = make_net(), []
+    net[-1].register_forward_hook(lambda _module, _given, logits: sizes.append(len(logits)))
+    maker = settled_explainer("xgrad_cam", {}, "2")
+    assert len(list(heat_maps(net, tiny_splits.train, maker))) == 4
+    assert sizes == [20, 20, 20, 4]
+
+
+def test_the_layer_may_be_named(tiny_splits, make_net):
+    net, x = make_net(), tiny_splits.train.batch.x
+    assert settled_explainer("xgrad_cam", {}, None)(net, x).layers == ("2",)
+    assert settled_explainer("grad_cam", {}, "0")(net, x).layers == ("0",)
+    assert settled_explainer("grad_cam", {"layers": ["1"]}, None)(net, x).layers == ("1",)
+
+
+def test_other_explainers_are_summed_over_channels(tiny_splits, make_net):
+    net, data = make_net().eval(), tiny_splits.val
+    ((_, heat),) = heat_maps(net, data, settled_explainer("input_gradient", {}, None))
+    predicted = net(data.batch.x).argmax(dim=1)
+    torch.testing.assert_close(heat, InputGradient()(net, data.batch.x, predicted).abs())
+
+
+def test_the_model_is_left_in_its_mode(tiny_splits, make_net):
+    net = make_net()
+    before = net[1].running_mean.clone()
+    list(heat_maps(net, tiny_splits.val, settled_explainer("xgrad_cam", {}, None)))
+    assert net.training
+    assert torch.equal(net[1].running_mean, before)
+
+
+def test_mistakes_are_told_at_once():
+    with pytest.raises(UnknownNameError, match="Did you mean 'xgrad_cam'"):
+        settled_explainer("xgradcam", {}, None)
+    with pytest.raises(InvalidSettingError, match="but got sharpness"):
+        settled_explainer("grad_cam", {"sharpness": 2}, None)
+    with pytest.raises(InvalidSettingError, match="that reads a `layer`.* but got 'lrp'"):
+        settled_explainer("lrp", {}, "conv4")
+
+
+HEAT = torch.cat([torch.rand(4, 1, 5, 6), torch.rand(2, 1, 5, 6).mul(3).sub(2).clamp(min=0)]).pow(3)
+
+
+@pytest.mark.parametrize("statistics", ["all", "positive"])
+@pytest.mark.parametrize("k", [0.0, 1.0, 2.0])
+def test_deviations_equal_the_slow_twin(statistics, k):
+    expected = [deviations_mask(one[0].tolist(), k, statistics == "positive") for one in HEAT]
+    assert heat_mask(HEAT, k=k, statistics=statistics)[:, 0].tolist() == expected
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_top_equals_the_slow_twin(share):
+    expected = [top_mask(one[0].tolist(), share) for one in HEAT]
+    assert heat_mask(HEAT, rule="top", share=share)[:, 0].tolist() == expected
+
+
+def test_soft_equals_the_slow_twin():
+    expected = torch.tensor([soft_mask(one[0].tolist()) for one in HEAT])
+    torch.testing.assert_close(heat_mask(HEAT, rule="soft")[:, 0], expected)
+
+
+@pytest.mark.parametrize("rule", ["deviations", "top", "soft"])
+@pytest.mark.parametrize("statistics", ["all", "positive"])
+def test_no_heat_no_mask(rule, statistics):
+    blank = torch.zeros(2, 1, 3, 3)
+    assert not heat_mask(blank, rule=rule, statistics=statistics).any()
+
+
+@pytest.mark.parametrize("k", [0.0, 2.0])
+def test_a_flat_map_stands_out_nowhere(k):
+    assert not heat_mask(torch.full((1, 1, 28, 28), 0.1), k=k).any()
+
+
+def test_a_map_does_not_depend_on_the_others():
+    together = heat_mask(HEAT)
+    for n in range(len(HEAT)):
+        assert torch.equal(heat_mask(HEAT[n : n + 1])[0], together[n])
+
+
+def test_the_rate_the_last_epoch_began_with():
+    assert last_rate([{"lr": 0.05}, {"lr": 0.02}, {"lr": 0.0}], lr=0.1) == 0.02
+    assert last_rate([{"lr": 0.0}], lr=0.1) == 0.1
+
+
+@pytest.mark.parametrize(("lr", "expected"), [(None, 0.025), (0.5, 0.5)])
+def test_fine_tuning_keeps_one_rate(tiny_splits, make_net, fit_settings, lr, expected):
+    from rightreasons.objectives import CrossEntropy
+
+    net, objective = make_net(), CrossEntropy().as_objective()
+    settings = {**fit_settings, "scheduler": "cosine", "select": "accuracy"}
+    stages = Stages(tiny_splits, out=None, resume=False, settings=settings)
+    first = stages.fit("train", net, objective, tiny_splits.train)
+    second = tuned(stages, net, objective, tiny_splits.train, first, epochs=1, lr=lr)
+    assert [row["lr"] for row in second.history] == [pytest.approx(expected)]
+    assert second.selection == {"used": "none", "epoch": 1}
 
 
 def masks_of(folder, number):
