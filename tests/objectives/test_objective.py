@@ -3,7 +3,15 @@ import torch
 from torch import nn
 
 import rightreasons as rr
-from rightreasons.objectives import R3, CrossEntropy, InputGradient, Term
+from rightreasons.objectives import (
+    CVAR,
+    R3,
+    CrossEntropy,
+    InputGradient,
+    Term,
+    WeightDecay,
+    with_task,
+)
 
 
 def test_total_is_the_weighted_sum_of_named_parts(tiny_net, tiny_batch):
@@ -113,3 +121,13 @@ def test_the_task_is_the_term_that_says_so():
     assert (1e-4 * R3() + CrossEntropy()).task == "cross_entropy"
     assert R3().as_objective().task == "r3"
     assert (R3() + rr.objectives.GroupDRO()).task == "group_dro"
+
+
+def test_penalties_stay_with_their_weights_and_settings():
+    before = CrossEntropy() + "auto" * R3() + 0.5 * WeightDecay()
+    before = before.with_settings(frozen_statistics=True, max_rows=7)
+    after = with_task(before, CVAR())
+    assert after.weights_asked_for == {"cvar": 1.0, "r3": "auto", "weight_decay": 0.5}
+    assert after.task == "cvar"
+    assert (after.frozen_statistics, after.max_rows) == (True, 7)
+    assert "cross_entropy" in before.weights

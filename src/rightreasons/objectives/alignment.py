@@ -10,11 +10,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional
+from typing_extensions import override
 
 from rightreasons.core.checks import check_choice, check_flag, check_integer, positive_float
 from rightreasons.core.norms import Norm, check_norm, sample_norm
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives.fast_second_order import straight_pass
+from rightreasons.objectives.memory import OwnPasses
 from rightreasons.objectives.objective import Objective, Term, Weight
 from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
@@ -120,7 +122,7 @@ def nearby_gradient(probe: Probe, points: Tensor, target: Target) -> Tensor:
         )
 
 
-class AlignmentTerm(Term):
+class AlignmentTerm(OwnPasses, Term):
     r"""A distance of the input gradient at a sample and near it, averaged over K points.
 
     .. math:: \frac1K \sum_k \Gamma\big(\nabla_x t(x + \delta_k), \nabla_x t(x)\big), \qquad
@@ -140,7 +142,6 @@ class AlignmentTerm(Term):
     """
 
     needs_gradient = True
-    at_test_time = True
 
     def __init__(
         self,
@@ -167,8 +168,8 @@ class AlignmentTerm(Term):
     def distance(self, nearby: Tensor, source: Tensor) -> Tensor:
         """Of gradients near the samples and at them, both ``(M, D)`` -> ``(M,)``."""
 
-    def leaves(self, probe: Probe) -> bool:
-        """See `Term.leaves`."""
+    @override
+    def detach_from(self, probe: Probe) -> bool:
         if self.detach_source:
             source_gradient(probe, self.target, detached=True)
         return self.detach_source

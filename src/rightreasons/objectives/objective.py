@@ -1,55 +1,49 @@
-"""Exchanging what a model is for, with the penalties as they were."""
+"""Terms and objectives: a loss for each sample, and the weighted sum that a model is trained on."""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from rightreasons.core.model_modes import (
-    Statistics,
-    depends_on_mode,
-    statistics_of,
-    with_statistics,
-)
+from rightreasons.core.model_modes import depends_on_mode, statistics_of
 from rightreasons.core.second_order import innermost, refuse_wrappers
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
-from rightreasons.objectives.auto_weight import AutoWeight
-from rightreasons.objectives.memory import settled
+from rightreasons.objectives.auto_weight import AutoWeight, Growing
+from rightreasons.objectives.memory import (
+    OwnPasses,
+    mean_losses,
+    mean_losses_task_first,
+    restrict_backward,
+)
 from rightreasons.probe.probe import Need, Probe, strongest_need
 from rightreasons.types import Batch
 
-__all__ = [
-    "Loss",
-    "Objective",
-    "Term",
-    "Weight",
-    "frugal_means",
-    "stopping_at",
-    "term_means",
-    "with_task",
-]
+__all__ = ["Loss", "Objective", "Term", "Weight", "with_task"]
+
+Weight = float | Literal["auto"]
+"""What a term is multiplied with; ``"auto"`` is an `AutoWeight`."""
+_WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What an objective gives for a batch.
+    """The value of an objective for a batch.
 
     Args:
-        total: The weighted sum, to differentiate; a scalar. Where the objective reads input
-            gradients, ``total.backward()`` stops at the parameters: the gradient of the input
-            itself, which nobody reads, is not paid for.
+        total: The weighted sum, a scalar with its graph. Where the objective reads input
+            gradients, ``total.backward()`` computes gradients of the parameters alone, not of
+            the input.
         parts: Each term's mean over the samples, unweighted, with its graph.
-        weights: What each part was multiplied with.
-        logits: The model's, detached ``(N, K)``.
+        weights: The factor of each part.
+        logits: The model's logits ``(N, K)``, detached.
         parameters: The model's trainable parameters.
-        stops: Where ``total.backward()`` stops; None is at every leaf of the graph.
+        stops: Leaves at which ``total.backward()`` stops; None is every leaf of the graph.
     """
 
     total: Tensor
@@ -64,73 +58,8 @@ class Loss:
         self.total.backward()  # type: ignore[no-untyped-call]
 
 
-def stopping_at(total: Tensor, stops: Sequence[Tensor] | None) -> Tensor:
-    """The same scalar, whose ``backward()`` goes to ``stops`` only, unless told otherwise.
-
-    What is computed from it is an ordinary tensor again.
-    """
-    if not stops:
-        return total
-    stopping = total.as_subclass(_Stopping)
-    stopping.stops = list(stops)
-    return stopping
-
-
-class _Stopping(Tensor):
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
-    stops: list[Tensor]
-
-    def backward(
-        self,
-        gradient: Tensor | None = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: Sequence[Tensor] | None = None,
-    ) -> None:
-        stops = self.stops if inputs is None else inputs
-        torch.autograd.backward(self, gradient, retain_graph, create_graph, inputs=stops)
-
-
-def frugal_means(
-    terms: Mapping[str, Term], probe: Probe, stops: list[Tensor] | None, before: Statistics
-) -> dict[str, Tensor]:
-    """Means of all terms; where penalties have passes of their own, the task's graph goes first.
-
-    These passes see the statistics from before the task's pass moved them, if any are given.
-    """
-    penalties = {name: one for name, one in terms.items() if one.needs_gradient}
-    first = {name: one for name, one in terms.items() if name not in penalties}
-    scaled = torch.is_autocast_enabled(probe.logits.device.type)  # small gradients would vanish
-    with with_statistics(before):
-        leaves = [one.leaves(probe) for one in penalties.values()] if probe.create_graph else []
-    means = term_means(first, probe)
-    if leaves and all(leaves) and stops is not None and not scaled:
-        means = settled(means, stops)
-        probe.release_graph()  # the last that holds it
-    with with_statistics(before):
-        return {**means, **term_means(penalties, probe)}
-
-
-def term_means(terms: Mapping[str, Term], probe: Probe) -> dict[str, Tensor]:
-    """Of each term's losses over the samples of a pass."""
-    means = {}
-    for name, term in terms.items():
-        losses = term(probe)
-        if losses.shape != (len(probe.batch),):
-            raise InvalidSettingError(
-                f"Expected the term {name!r} to give one loss a sample, ({len(probe.batch)},), but "
-                f"got shape {tuple(losses.shape)}."
-            )
-        means[name] = losses.mean()
-    return means
-
-
-Weight = float | Literal["auto"]
-_WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
-
 class _Summand(nn.Module, ABC):
-    """What can be added and scaled: a term, or a sum of them."""
+    """A term or an objective: both can be added and scaled."""
 
     @abstractmethod
     def as_objective(self) -> Objective: ...
@@ -153,46 +82,36 @@ class _Summand(nn.Module, ABC):
 class Term(_Summand):
     """One summand of an objective: a formula that gives each sample a loss.
 
-    A term reads the `Probe`, and nothing else; it never touches parameters or the optimizer.
+    A term reads the `Probe` and nothing else. It never changes parameters or the optimizer.
     Settings go to the constructor, by keyword.
+
+    A subclass defines ``forward`` and, where it needs them, the attributes below. Two mix-ins serve
+    single families: `OwnPasses` for terms with passes of their own, `Growing` for terms that grow
+    to their weight.
     """
 
-    layers: tuple[str, ...] = ()
-    """Names of layers whose activations it reads."""
     needs_gradient: Need = False
-    """Whether it reads input gradients; ``"inside"`` if those of masked features alone."""
+    """Whether the term reads input gradients; ``"inside"`` for those of masked features alone."""
     is_task: bool = False
-    """Whether it is what the model is for, against which penalties are weighed."""
-    at_test_time: bool = False
-    """Whether its gradients are of the model as at test time, whatever mode it is in."""
-    grown: float = 1.0
-    """By how much the losses of the last pass were multiplied, while it grows to its weight."""
+    """Whether the term is the task, against which penalties are weighed."""
+    layers: tuple[str, ...] = ()
+    """Names of layers whose activations the term reads."""
 
     @abstractmethod
     def forward(self, probe: Probe) -> Tensor:
         """The loss of each sample, ``(N,)``."""
 
     def layers_in(self, model: nn.Module, x: Tensor) -> tuple[str, ...]:
-        """Names of the layers it reads in this model: `layers`, unless it looks for them."""
+        """Names of the layers that the term reads in this model; `layers` by default."""
         del model, x
         return self.layers
-
-    def leaves(self, probe: Probe) -> bool:
-        """Take what the term needs of the graph of the shared pass, if it can then do without.
-
-        Returns:
-            Whether the graph may be freed before ``forward``: then the memory a penalty needs
-            comes in the place of the task's, not on top of it.
-        """
-        del probe
-        return False
 
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
         """Look at the training data before the first step.
 
         Args:
-            data: What the model will be trained on; its card says what values are valid.
-            num_passes: How many batches training has.
+            data: The training data; its card has the range of valid values.
+            num_passes: Number of batches in the whole training.
         """
         del data, num_passes
 
@@ -202,7 +121,7 @@ class Term(_Summand):
         return _WORD_ENDS.sub("_", type(self).__name__).lower()
 
     def as_objective(self) -> Objective:
-        """The objective that has this term alone, with weight 1."""
+        """An objective of this term alone, with weight 1."""
         return Objective([(self.name, self, 1.0)])
 
 
@@ -210,15 +129,15 @@ class Objective(_Summand):
     r"""A weighted sum of terms: :math:`\sum_t w_t \frac1N \sum_n \mathrm{term}_t(x_n)`.
 
     Terms are averaged over samples, so the value does not depend on the batch size. Build one with
-    ``+`` and ``*``; ``"auto" * term`` lets the weight set itself (see `AutoWeight`). Everything a
-    term remembers, and every automatic weight, is in ``state_dict()``.
+    ``+`` and ``*``; ``"auto" * term`` chooses the weight by itself (see `AutoWeight`). The state
+    of terms and automatic weights is in ``state_dict()``.
 
     Args:
         terms: Names, terms and weights. A name that occurs twice gets a number.
-        frozen_statistics: Let terms that read gradients see the model as at test time, with
-            normalisation statistics and dropout switched off. Then a gradient is one sample's own
-            also in a net with BatchNorm, for one more pass; without such layers nothing changes.
-        max_rows: The most rows a stacked pass of perturbed copies may have; None is no ceiling.
+        frozen_statistics: Show terms that read gradients the model as at test time: BatchNorm uses
+            its running statistics and dropout drops nothing. A gradient then depends on its own
+            sample alone, at the cost of one more pass. Nets without such layers do not change.
+        max_rows: Most rows in one stacked pass of perturbed copies; None is no limit.
 
     Example:
         >>> from rightreasons.objectives import R3, CrossEntropy
@@ -261,47 +180,27 @@ class Objective(_Summand):
         """Evaluate every term on one shared pass of ``model`` over ``batch``."""
         if not len(batch):
             raise InvalidBatchError("Expected a batch with at least one sample, but got none.")
-        terms: dict[str, Term] = dict(self.terms.items())  # type: ignore[arg-type]
-        needs_gradient = strongest_need(term.needs_gradient for term in terms.values())
-        mixes = any(term.needs_gradient and not term.at_test_time for term in terms.values())
-        apart = mixes and self.frozen_statistics and depends_on_mode(model)
-        settings: dict[str, Any] = {
-            "create_graph": torch.is_grad_enabled(),
-            "layers": _layers(terms, model, batch.x),
-            "max_rows": self.max_rows,
-        }
-        parameters = tuple(weight for weight in model.parameters() if weight.requires_grad)
-        own = [weight for weight in self.parameters() if weight.requires_grad]
-        prunes = bool(needs_gradient) and not batch.x.requires_grad
-        stops: list[Tensor] | None = [*parameters, *own] if prunes else None
-        if needs_gradient:
+        parameters = _trainable(model)
+        differentiates_input = any(term.needs_gradient for term in self.terms.values())
+        if differentiates_input:
             refuse_wrappers(model)
-        if apart:  # first, since the task's pass moves the statistics
-            guided = Probe.at_test_time(model, batch, needs_gradient=needs_gradient, **settings)
-            measured = term_means(
-                {n: one for n, one in terms.items() if one.needs_gradient}, guided
-            )
-            probe = Probe(model, batch, **settings)
-            measured |= term_means({n: one for n, one in terms.items() if n not in measured}, probe)
-        else:
-            before = statistics_of(model) if self.frozen_statistics else []
-            probe = Probe(model, batch, needs_gradient=needs_gradient, **settings)
-            measured = frugal_means(terms, probe, stops, before)
-        parts = {name: measured[name] for name in terms}
-        self._warm_up(parts, parameters, len(batch))
+        # Terms make the input a leaf of the graph; nobody reads its gradient unless x asked for it.
+        restricts = differentiates_input and not batch.x.requires_grad
+        stops = [*parameters, *_trainable(self)] if restricts else None
+        parts, logits = self._measure(model, batch, stops)
+        self._observe_gradients(parts, parameters, len(batch))
         weights = self.weights
         total = torch.stack([weights[name] * part for name, part in parts.items()]).sum()
-        logits = probe.logits.detach()
-        return Loss(stopping_at(total, stops), parts, weights, logits, parameters, stops)
+        return Loss(restrict_backward(total, stops), parts, weights, logits, parameters, stops)
 
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
-        """Let every term look at the training data before the first step; `fit` does."""
+        """Show every term the training data before the first step; `fit` does this."""
         for term in self.terms.values():
             term.prepare(data, num_passes=num_passes)  # type: ignore[operator]
 
     @property
     def weights(self) -> dict[str, float]:
-        """Each term's weight, in order; automatic ones as they stand."""
+        """Each term's weight, in order; automatic weights have their current value."""
         return {
             name: weight.value if isinstance(weight, AutoWeight) else weight
             for name, weight in self._weights.items()
@@ -309,13 +208,13 @@ class Objective(_Summand):
 
     @property
     def task(self) -> str:
-        """The name of the task's term: the first that says so, or else the first."""
+        """Name of the task: the first term with ``is_task``, or else the first term."""
         tasks = [name for name, term in self.terms.items() if term.is_task]
         return tasks[0] if tasks else next(iter(self.terms))
 
     @property
     def weights_asked_for(self) -> dict[str, Weight]:
-        """Each term's weight as it was asked for: a number or ``"auto"``."""
+        """Each term's weight as it was given: a number or ``"auto"``."""
         return {
             name: "auto" if isinstance(weight, AutoWeight) else weight
             for name, weight in self._weights.items()
@@ -324,18 +223,44 @@ class Objective(_Summand):
     def with_settings(
         self, *, frozen_statistics: bool | None = None, max_rows: int | None = None
     ) -> Objective:
-        """The same terms with other settings; what is None stays."""
+        """The same terms with other settings; None keeps a setting."""
         frozen = self.frozen_statistics if frozen_statistics is None else frozen_statistics
         rows = self.max_rows if max_rows is None else max_rows
-        return Objective(self._summands(), frozen_statistics=frozen, max_rows=rows)
+        return Objective(self._weighted_terms(), frozen_statistics=frozen, max_rows=rows)
 
     def as_objective(self) -> Objective:
-        """Itself."""
+        """The objective itself."""
         return self
 
-    def _warm_up(
+    def _measure(
+        self, model: nn.Module, batch: Batch, stops: list[Tensor] | None
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """Each term's mean over the samples, and the logits."""
+        terms: dict[str, Term] = dict(self.terms.items())  # type: ignore[arg-type]
+        penalties = {name: term for name, term in terms.items() if term.needs_gradient}
+        settings: dict[str, Any] = {
+            "create_graph": torch.is_grad_enabled(),
+            "layers": _layers(terms, model, batch.x),
+            "max_rows": self.max_rows,
+        }
+        need = strongest_need(term.needs_gradient for term in terms.values())
+        reads_shared_pass = any(not isinstance(term, OwnPasses) for term in penalties.values())
+        if self.frozen_statistics and reads_shared_pass and depends_on_mode(model):
+            # The penalties' pass comes first, since the task's pass updates the statistics.
+            frozen = Probe.at_test_time(model, batch, needs_gradient=need, **settings)
+            means = mean_losses(penalties, frozen)
+            probe = Probe(model, batch, **settings)
+            means |= mean_losses({n: term for n, term in terms.items() if n not in means}, probe)
+        else:
+            statistics = statistics_of(model) if self.frozen_statistics else []
+            probe = Probe(model, batch, needs_gradient=need, **settings)
+            means = mean_losses_task_first(terms, probe, stops, statistics)
+        return {name: means[name] for name in terms}, probe.logits.detach()
+
+    def _observe_gradients(
         self, parts: dict[str, Tensor], parameters: tuple[Tensor, ...], num_samples: int
     ) -> None:
+        """Let automatic weights that are not set yet see this step's gradients."""
         waiting = {n: weight for n, weight in self.auto_weights.items() if not weight.settled}
         if not waiting or not self.training or not torch.is_grad_enabled():
             return
@@ -346,13 +271,18 @@ class Objective(_Summand):
                 f"all of {', '.join(parts)} are automatic. Add CrossEntropy()."
             )
         task = self.task if self.task in fixed else next(iter(fixed))
-        pull = fixed[task] * parts[task]
+        task_loss = fixed[task] * parts[task]
         for name, weight in waiting.items():
-            settings = {"num_samples": num_samples, "grown": self.terms[name].grown}
-            weight.observe(pull, parts[name], parameters, **settings)  # type: ignore[operator]
+            term = self.terms[name]
+            grown = term.grown if isinstance(term, Growing) else 1.0
+            weight.observe(task_loss, parts[name], parameters, num_samples, grown=grown)  # type: ignore[operator]
 
-    def _summands(self) -> list[tuple[str, Term, Weight | AutoWeight]]:
+    def _weighted_terms(self) -> list[tuple[str, Term, Weight | AutoWeight]]:
         return [(name, self.terms[name], self._weights[name]) for name in self.terms]  # type: ignore[misc]
+
+
+def _trainable(module: nn.Module) -> tuple[Tensor, ...]:
+    return tuple(weight for weight in module.parameters() if weight.requires_grad)
 
 
 def _layers(terms: dict[str, Term], model: nn.Module, x: Tensor) -> list[str]:
@@ -363,7 +293,7 @@ def _layers(terms: dict[str, Term], model: nn.Module, x: Tensor) -> list[str]:
 def _sum(left: Objective, right: Objective) -> Objective:
     ceilings = [rows for rows in (left.max_rows, right.max_rows) if rows is not None]
     return Objective(
-        left._summands() + right._summands(),
+        left._weighted_terms() + right._weighted_terms(),
         frozen_statistics=left.frozen_statistics or right.frozen_statistics,
         max_rows=min(ceilings, default=None),
     )
@@ -378,7 +308,7 @@ def _scaled(objective: Objective, weight: Weight) -> Objective:
         return float(old) * _checked_weight(weight)
 
     return Objective(
-        [(name, term, scaled(old)) for name, term, old in objective._summands()],
+        [(name, term, scaled(old)) for name, term, old in objective._weighted_terms()],
         frozen_statistics=objective.frozen_statistics,
         max_rows=objective.max_rows,
     )
@@ -405,21 +335,20 @@ def _unique(name: str, taken: nn.ModuleDict) -> str:
 
 
 def with_task(objective: Objective, term: Term) -> Objective:
-    """The same penalties with another task: ``term`` in the place of what was the task.
+    """The same penalties with ``term`` in the place of the task.
+
+    Args:
+        objective: An objective with a task and penalties.
+        term: The new task, with weight 1.
 
     Example:
         >>> from rightreasons.objectives import CVAR, CrossEntropy, WeightDecay
         >>> with_task(CrossEntropy() + 0.1 * WeightDecay(), CVAR()).weights
         {'cvar': 1.0, 'weight_decay': 0.1}
     """
-    penalties = []
-    for name, one in objective.terms.items():
-        if isinstance(one, Term) and not one.is_task:
-            settles = name in objective.auto_weights
-            weight = objective.auto_weights[name] if settles else objective.weights[name]
-            penalties.append((name, one, weight))
+    penalties = [part for part in objective._weighted_terms() if not part[1].is_task]
     return Objective(
-        [(term.name, term, 1.0), *penalties],  # type: ignore[list-item]
+        [(term.name, term, 1.0), *penalties],
         frozen_statistics=objective.frozen_statistics,
         max_rows=objective.max_rows,
     )

@@ -22,6 +22,7 @@ from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers.grad_cam import activation_gradients
 from rightreasons.explainers.spatial_layers import resolution_layers
+from rightreasons.objectives.auto_weight import Growing
 from rightreasons.objectives.objective import Objective, Term, Weight
 from rightreasons.objectives.recipe import recipe
 from rightreasons.objectives.robust_term import Ramp
@@ -42,7 +43,7 @@ __all__ = [
 SMALLEST_SHARE = 1e-6  # of a map that is positive, below which it counts as zero
 
 
-class CamTerm(Term):
+class CamTerm(Growing, Term):
     r"""A weighted sum over layers of a number of each one's normalised Grad-CAM map.
 
     .. math:: \sum_l w_l \, d(I'_l, m), \qquad
