@@ -16,7 +16,7 @@ TRAIN = ["--data", "decoy-digits", "--set-model", "hidden=[8]", "--epochs", "1"]
 
 def rightreasons(*arguments, **settings):
     """Run the real command, as a user would."""
-    command = [sys.executable, "-m", "rightreasons.cli.app", *map(str, arguments)]
+    command = [sys.executable, "-m", "rightreasons.cli", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, **settings)
 
 
@@ -144,7 +144,7 @@ def test_the_installed_command_fails_politely(tmp_path):
 
 def test_ctrl_c_saves_says_how_to_resume_and_resumes(tmp_path):
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "rightreasons.cli.app", "train", "--data", "decoy-digits"]
+    command = [sys.executable, "-m", "rightreasons.cli", "train", "--data", "decoy-digits"]
     command += ["--epochs", "100000", "--batch-size", "500", "--out", str(folder)]
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}

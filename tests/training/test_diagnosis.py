@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rightreasons.objectives import Loss
-from rightreasons.training.diagnosis import diagnose, pulls
+from rightreasons.training.diagnosis import diagnose, gradient_norms
 
 LABELS = torch.tensor([0, 1]).repeat(5000)
 TASK = "cross_entropy"
@@ -22,21 +22,21 @@ def test_a_pull_is_the_norm_of_the_weighted_gradient():
     parts = {"task": 3 * first[0] + 4 * second[0], "penalty": first.square().sum()}
     loss = loss_of(parts, {"task": 1.0, "penalty": 10.0}, [first, second])
     expected = {"task": 5.0, "penalty": 10 * math.sqrt(4 + 16)}
-    assert pulls(loss) == pytest.approx(expected)
+    assert gradient_norms(loss) == pytest.approx(expected)
     loss.backward()  # the graph is still there
     assert first.grad is not None
 
 
 def test_looking_at_pulls_touches_no_gradient():
     weight = torch.ones(3, requires_grad=True)
-    pulls(loss_of({"task": weight.sum()}, {"task": 1.0}, [weight]))
+    gradient_norms(loss_of({"task": weight.sum()}, {"task": 1.0}, [weight]))
     assert weight.grad is None
 
 
 def test_a_part_that_does_not_reach_the_weights_does_not_pull():
     weight, other = torch.ones(3, requires_grad=True), torch.ones(1, requires_grad=True)
     parts = {"task": weight.sum(), "constant": torch.tensor(2.0), "elsewhere": other.sum()}
-    found = pulls(loss_of(parts, dict.fromkeys(parts, 1.0), [weight]))
+    found = gradient_norms(loss_of(parts, dict.fromkeys(parts, 1.0), [weight]))
     assert found == pytest.approx({"task": math.sqrt(3), "constant": 0, "elsewhere": 0})
 
 
@@ -95,7 +95,7 @@ def test_all_penalties_that_pulled_harder_are_named():
         [{"cross_entropy": 1.0, "r3": 0.9, "weight_decay": 0.0}],
         [{"cross_entropy": 0.0, "r3": 0.0, "weight_decay": 0.0}],
     ],
-    ids=["no epoch", "weak penalties", "nothing pulls"],
+    ids=["no epoch", "weak penalties", "no gradients"],
 )
 def test_without_a_suspect_the_advice_is_another(rows):
     found = diagnose(0.5, LABELS, WEIGHTS, TASK, rows)

@@ -3,7 +3,7 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.metrics import METRICS
-from rightreasons.training.fit import SELECTIONS
+from rightreasons.training.settings import SELECTIONS
 
 
 def test_every_selection_is_by_a_metric_there_is():

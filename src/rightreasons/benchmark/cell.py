@@ -15,6 +15,8 @@ __all__ = ["Cell", "address", "config_key", "data_key", "in_words", "make_cell",
 
 KEY_LENGTH = 16
 NAME_FIELDS = ("data", "recipe", "model", "strategy")
+FORMER_DEFAULTS = {"batch_size": 250, "lr": 2e-3}
+"""Defaults of `Config` that changed after rows were kept: their hashes go by the former ones."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ def config_key(config: Config) -> str:
     for entry in fields(Config):
         value = getattr(config, entry.name)
         default = entry.default if entry.default_factory is MISSING else entry.default_factory()
+        default = FORMER_DEFAULTS.get(entry.name, default)
         if entry.name not in MACHINE_FIELDS and value != default:
             kept[entry.name] = value.replace("-", "_") if entry.name in NAME_FIELDS else value
     return _hash(kept)

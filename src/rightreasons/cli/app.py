@@ -18,7 +18,7 @@ from rightreasons.cli.certify import certify
 from rightreasons.cli.demo import demo as run_demo
 from rightreasons.cli.explain import explain
 from rightreasons.cli.listing import catalogue
-from rightreasons.cli.options import named, settings_of
+from rightreasons.cli.options import named, settings_of, with_options_of
 from rightreasons.errors import InvalidSettingError, RightReasonsError
 from rightreasons.report import write_report
 from rightreasons.run.run import Config, evaluate_run, load_config, train_run
@@ -79,6 +79,7 @@ def demo(out: Out = Path("demo"), as_json: AsJson = False) -> None:
 
 
 @app.command()
+@with_options_of(Config, before="resume")
 def train(
     ctx: typer.Context,
     out: Out,
@@ -94,32 +95,14 @@ def train(
         list[str] | None, _pairs("the strategy", "--set-strategy", "--strategy-set")
     ] = None,
     metrics: Metrics = None,
-    epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 10,
-    batch_size: Annotated[int, typer.Option(help="Samples in a batch, over all processes.")] = 250,
-    lr: Annotated[float, typer.Option(help="Learning rate.")] = 2e-3,
-    optimizer: Annotated[str, typer.Option(help="adam, adamw or sgd.")] = "adam",
-    scheduler: Annotated[str, typer.Option(help="cosine or constant.")] = "cosine",
-    seed: Annotated[int, typer.Option(help="Of the data, the weights and the order.")] = 0,
-    clip: Annotated[float | None, typer.Option(help="Largest norm of the gradient.")] = None,
-    accumulate: Annotated[int, typer.Option(help="Batches to an update.")] = 1,
-    select: Annotated[
-        str, typer.Option(help="Epoch to keep: none (last), accuracy, swap_accuracy, worst_group.")
-    ] = "none",
-    precision: Annotated[str, typer.Option(help="32-true, bf16-mixed, ...")] = "32-true",
-    accelerator: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
-    devices: Annotated[int, typer.Option(help="Processes to train with.")] = 1,
-    frozen_statistics: Annotated[
-        bool, typer.Option(help="Penalise the model as at test time (BatchNorm, dropout).")
-    ] = False,
-    max_rows: Annotated[int | None, typer.Option(help="Most rows in a stacked pass.")] = None,
     resume: Annotated[
         bool, typer.Option(help="Go on with the run in --out; without --data with its settings.")
     ] = False,
     tensorboard: Annotated[bool, typer.Option(help="Write for TensorBoard too.")] = False,
     as_json: AsJson = False,
+    **training: Any,
 ) -> None:
     """Train a model, measure it on test data and keep it all in a folder."""
-    given: dict[str, Any] = dict(locals())
     if resume and data is None:
         _refuse_ignored_options(ctx)
         config = load_config(out)
@@ -128,11 +111,19 @@ def train(
             "Expected --data NAME, but got none. See `rightreasons list data`."
         )
     else:
-        options = {name: given[name] for name in Config.__dataclass_fields__ if name in given}
-        options |= {"settings": settings_of(set), "data_settings": settings_of(set_data)}
-        options |= {"model_settings": settings_of(set_model), "metrics": named(metrics)}
-        options |= {"strategy_settings": settings_of(set_strategy)}
-        config = Config(**options)
+        config = Config(
+            data=data,
+            data_dir=data_dir,
+            data_settings=settings_of(set_data),
+            recipe=recipe,
+            settings=settings_of(set),
+            model=model,
+            model_settings=settings_of(set_model),
+            strategy=strategy,
+            strategy_settings=settings_of(set_strategy),
+            metrics=named(metrics),
+            **training,
+        )
     results = train_run(config, out, resume=resume, tensorboard=tensorboard)
     _print_results([results], as_json)
 
@@ -300,7 +291,3 @@ def _print_results(results: list[dict[str, Any]], as_json: bool) -> None:
     _print(results, [(["recipe", *(keys[key] for key in shown)], rows)], as_json)
     for result in results if is_main_process() else []:
         typer.echo(f"{result['recipe']}: {result['diagnosis']['message']}", err=True)
-
-
-if __name__ == "__main__":
-    main()

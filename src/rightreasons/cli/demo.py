@@ -20,6 +20,7 @@ RUNS = {
         model_settings={"hidden": [512]},
         epochs=60,
         batch_size=50,
+        lr=2e-3,
         accelerator="cpu",
     )
     for recipe in ("erm", "r3")

@@ -1,4 +1,4 @@
-"""What a run is asked to do, as a value that can be written down and read back."""
+"""The configuration of a run: a value that is written to ``config.yaml`` and read back."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from rightreasons.objectives import Objective
 from rightreasons.objectives.recipes import RECIPES
 from rightreasons.strategies import STRATEGIES, Strategy
 from rightreasons.training.distributed import seeded
+from rightreasons.training.settings import TrainingSettings, setting
 
 __all__ = ["Config", "load_config", "refuse_other_config", "save_config", "unreadable"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
-    """Everything a run depends on; as `fit`'s arguments where the names are the same.
+class Choices:
+    """What a run trains and measures: data, model, recipe, strategy and metrics.
 
     Args:
         data: Name of the data set.
         recipe: Name of the recipe.
         model: Name of the model.
-        data_dir: Where the data set's files are, if it needs any.
-        data_settings: Of the data set. Its seed is the run's unless given here.
-        settings: Of the recipe.
-        model_settings: Of the model.
+        data_dir: Folder with the data set's files, if it needs any.
+        data_settings: Settings of the data set. Its seed is the run's unless given here.
+        settings: Settings of the recipe.
+        model_settings: Settings of the model.
         metrics: Names of what to measure; None is every metric the data suit.
         metric_settings: Settings of metrics by name, for some of those that are measured. All
             take ``max_samples`` too, see `Metric.limited`.
-        validation_metrics: Names of what to measure on validation data, where ``metrics`` take
-            long and few of them are chosen by; None is the same as at test.
+        validation_metrics: Names of what to measure on validation data; None is the same as on
+            test data. A short list saves time where ``metrics`` are slow.
         strategy: Name of the strategy; ``"once"`` is one fit.
-        strategy_settings: Of the strategy.
+        strategy_settings: Settings of the strategy.
     """
 
     data: str
@@ -55,20 +56,23 @@ class Config:
     validation_metrics: list[str] | None = None
     strategy: str = "once"
     strategy_settings: dict[str, Any] = field(default_factory=dict)
-    epochs: int = 10
-    batch_size: int = 250
-    lr: float = 2e-3
-    optimizer: str = "adam"
-    scheduler: str = "cosine"
-    seed: int = 0
-    clip: float | None = None
-    accumulate: int = 1
-    select: str = "none"
-    precision: str = "32-true"
-    accelerator: str = "auto"
-    devices: int = 1
-    frozen_statistics: bool = False
-    max_rows: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(TrainingSettings, Choices):
+    """Everything a run depends on: `Choices`, `TrainingSettings` and two settings of the objective.
+
+    A dataclass takes the fields of its last base first, so ``config.yaml`` begins with the data.
+
+    Args:
+        frozen_statistics: Penalise the model as at test time, see `Objective`.
+        max_rows: Most rows in a stacked pass of altered copies; None is no limit.
+    """
+
+    frozen_statistics: bool = setting(
+        False, "Penalise the model as at test time (BatchNorm, dropout)."
+    )
+    max_rows: int | None = setting(None, "Most rows in a stacked pass.")
 
     def __post_init__(self) -> None:
         for entry in fields(self):  # so that a configuration is what its file says

@@ -59,6 +59,8 @@ __all__ = [
 ]
 
 NUM_EXAMPLES = 12
+KEPT_ELSEWHERE = ("seed", "select", "accelerator")
+"""Settings that ``training`` in the results leaves out: two have keys of their own."""
 
 
 def write_examples(path: Path, model: nn.Module, data: Dataset) -> None:
@@ -147,16 +149,7 @@ def train_run(
         model,
         objective,
         data,
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        lr=config.lr,
-        optimizer=config.optimizer,
-        scheduler=config.scheduler,
-        seed=config.seed,
-        clip=config.clip,
-        accumulate=config.accumulate,
-        select=config.select,
-        precision=config.precision,
+        **config.to_arguments(),
         out=folder,
         resume=resume,
         progress=progress,
@@ -287,8 +280,8 @@ def _results(
     fitted: Fit,
     measured: dict[str, dict[str, float]],
 ) -> dict[str, Any]:
-    kept = ["epochs", "batch_size", "lr", "optimizer", "scheduler", "clip", "accumulate"]
-    kept += ["precision", "devices", "frozen_statistics", "max_rows"]
+    objective = {"frozen_statistics": config.frozen_statistics, "max_rows": config.max_rows}
+    training = {**config.to_arguments(), **objective}
     versions = {name: metadata.version(name) for name in ("rightreasons", "torch", "numpy")}
     return {
         "format": 1,
@@ -303,7 +296,7 @@ def _results(
         "model": config.model.replace("-", "_"),
         "model_settings": config.model_settings,
         "num_parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "training": {name: getattr(config, name) for name in kept},
+        "training": {name: training[name] for name in training if name not in KEPT_ELSEWHERE},
         "selection": fitted.selection,
         "diagnosis": asdict(fitted.diagnosis),
         "seed": config.seed,

@@ -18,6 +18,7 @@ from rightreasons.strategies.last_linear import features_of, last_linear
 from rightreasons.strategies.stages import Stages
 from rightreasons.strategies.strategy import Strategy
 from rightreasons.training.distributed import seeded
+from rightreasons.training.settings import DEFAULTS
 from rightreasons.types import Batch
 
 __all__ = ["DFR", "balanced_places"]
@@ -92,7 +93,7 @@ class DFR(Strategy):
         scaled, labels = (features - mean) / scale, data.labels.cpu()
         heads = []
         for draw in range(self.num_draws):
-            stream = random_stream(int(stages.settings.get("seed", 0)), "dfr", draw)
+            stream = random_stream(int(stages.settings.get("seed", DEFAULTS.seed)), "dfr", draw)
             places = balanced_places(group, stream)
             some = InMemory(Batch(x=scaled[places], y=labels[places]))
             heads.append(self._head(layer, some, stages))

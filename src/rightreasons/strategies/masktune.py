@@ -34,6 +34,7 @@ from rightreasons.strategies.stages import Stages
 from rightreasons.strategies.strategy import Strategy
 from rightreasons.training.distributed import seeded
 from rightreasons.training.fit import Fit
+from rightreasons.training.settings import DEFAULTS
 
 __all__ = [
     "BATCH_SIZE",
@@ -170,9 +171,6 @@ def _threshold(flat: Tensor, k: float, statistics: Statistics) -> Tensor:
     return mean + k * spread.sqrt()
 
 
-DEFAULT_RATE = 1e-3
-
-
 def last_rate(history: list[dict[str, Any]], lr: float) -> float:
     """The rate the last epoch began with; that of its end is 0 with a cosine schedule.
 
@@ -198,7 +196,7 @@ def tuned(
     lr: float | None,
 ) -> Fit:
     """Train on for some epochs at one rate: ``lr``, or the last one of the first fit."""
-    rate = last_rate(first.history, float(stages.settings.get("lr", DEFAULT_RATE)))
+    rate = last_rate(first.history, float(stages.settings.get("lr", DEFAULTS.lr)))
     changes = {"epochs": epochs, "lr": lr or rate, "scheduler": "constant", "select": "none"}
     return stages.fit("tune", model, objective, data, **changes)
 

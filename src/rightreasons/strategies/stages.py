@@ -18,11 +18,12 @@ from rightreasons.errors import CheckpointMismatchError, OutputError
 from rightreasons.objectives import Objective
 from rightreasons.training.distributed import launch_fabric
 from rightreasons.training.fit import Fit, fit
+from rightreasons.training.settings import DEFAULTS
 
 __all__ = ["Stages", "is_begun", "leftovers"]
 
 SEEDS_APART = 1_000_003
-MACHINE = {"accelerator": "auto", "devices": 1, "precision": "32-true"}
+MACHINE = ("accelerator", "devices", "precision")
 
 
 class Stages:
@@ -51,7 +52,7 @@ class Stages:
     ) -> None:
         self.data = data
         self.resume = resume
-        machine = {name: settings.pop(name, value) for name, value in MACHINE.items()}
+        machine = {name: settings.pop(name, getattr(DEFAULTS, name)) for name in MACHINE}
         self.fabric = settings.pop("fabric", None) or launch_fabric(**machine)
         self.settings = {"precision": machine["precision"], **settings}
         self.folder = None if out is None else writable_folder(out)
@@ -61,7 +62,7 @@ class Stages:
     @property
     def seed(self) -> int:
         """Random seed of the next fit, and of what is drawn for it."""
-        return int(self.settings.get("seed", 0)) + SEEDS_APART * len(self.fits)
+        return int(self.settings.get("seed", DEFAULTS.seed)) + SEEDS_APART * len(self.fits)
 
     def fit(
         self,
@@ -143,7 +144,7 @@ class Stages:
         if is_begun(self.folder):
             raise OutputError(
                 f"Expected a folder without a run, but {self.folder} holds one. Go on with it by "
-                "resume=True (--resume), or choose another folder."
+                "resume=True (--resume), or choose another folder (--out)."
             )
 
     def _in_train_mode(self, model: nn.Module) -> None:

@@ -1,4 +1,4 @@
-"""After every fit: did the model learn, and did a penalty switch learning off?"""
+"""What went wrong: numbers that are not finite during a fit, and a model that did not learn."""
 
 from __future__ import annotations
 
@@ -9,20 +9,30 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rightreasons.errors import NonFiniteLossError
 from rightreasons.objectives import Loss
 from rightreasons.objectives.auto_weight import gradient_norm
+from rightreasons.training.distributed import agree, gather
+from rightreasons.training.state import Training
+from rightreasons.types import Batch
 
-__all__ = ["Diagnosis", "diagnose", "pulls"]
+__all__ = [
+    "Diagnosis",
+    "check_gradient_norm",
+    "diagnose",
+    "gradient_norms",
+    "refuse_non_finite_loss",
+]
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What training came to.
+    """Whether a fit succeeded.
 
     Args:
-        learned: Whether the model answers better than with the most frequent class.
+        learned: Whether the model predicts better than the most frequent class does.
         message: One or two sentences for the user, with the remedy if there is one to offer.
-        suspects: Penalties that pulled at the weights harder than the task, if it did not learn.
+        suspects: Penalties whose gradient was larger than the task's, if it did not learn.
     """
 
     learned: bool
@@ -30,35 +40,21 @@ class Diagnosis:
     suspects: tuple[str, ...] = ()
 
 
-def pulls(loss: Loss) -> dict[str, float]:
-    r"""How hard each part pulls: :math:`w_t \lVert \nabla_\theta \mathrm{part}_t \rVert_2`."""
-    return {
-        name: loss.weights[name] * gradient_norm(part, loss.parameters, len(loss.logits))
-        for name, part in loss.parts.items()
-    }
-
-
-def _ratio(penalty: float, task: float) -> float:
-    if task > 0:
-        return penalty / task
-    return math.inf if penalty > 0 else 0.0
-
-
 def diagnose(
     accuracy: float,
     labels: Tensor,
     weights: Mapping[str, float],
     task: str,
-    pulls_by_epoch: list[Mapping[str, float]],
+    norms_by_epoch: list[Mapping[str, float]],
 ) -> Diagnosis:
     """Judge a finished fit.
 
     Args:
-        accuracy: On the training samples, during the last epoch.
-        labels: Of the training samples.
-        weights: Of the objective's terms.
-        task: Which of them is the task, not a penalty.
-        pulls_by_epoch: What `pulls` gave at the start of each epoch.
+        accuracy: Accuracy on the training samples, during the last epoch.
+        labels: Labels of the training samples.
+        weights: Weights of the objective's terms.
+        task: Name of the term that is the task, not a penalty.
+        norms_by_epoch: The `gradient_norms` at the start of each epoch.
     """
     size = len(labels)
     frequent = float(torch.bincount(labels).max()) / size
@@ -70,21 +66,79 @@ def diagnose(
         return Diagnosis(True, f"The model learned ({compared}).")
     penalties = [name for name in weights if name != task]
     ratios = {
-        name: max((_ratio(row[name], row[task]) for row in pulls_by_epoch), default=0.0)
+        name: max((_ratio(norms[name], norms[task]) for norms in norms_by_epoch), default=0.0)
         for name in penalties
     }
     suspects = tuple(name for name in penalties if ratios[name] > 1)
     if suspects:
-        told = "; ".join(
+        accusations = "; ".join(
             f"`{name}` (weight {weights[name]:g}) pulled up to {ratios[name]:.3g} times as hard as "
             f"`{task}`"
             for name in suspects
         )
         remedy = 'Lower its weight, or use weight="auto".'
-        message = f"The model did not learn ({compared}): {told}. {remedy}"
+        message = f"The model did not learn ({compared}): {accusations}. {remedy}"
         return Diagnosis(False, message, suspects)
     return Diagnosis(
         False,
         f"The model did not learn ({compared}), and no penalty pulled harder than the task. Try "
         "more epochs, another learning rate or a larger model.",
     )
+
+
+def gradient_norms(loss: Loss) -> dict[str, float]:
+    r"""Weighted gradient norm of each part, :math:`w_t \lVert \nabla_\theta L_t \rVert_2`."""
+    return {
+        name: loss.weights[name] * gradient_norm(part, loss.parameters, len(loss.logits))
+        for name, part in loss.parts.items()
+    }
+
+
+def refuse_non_finite_loss(training: Training, loss: Loss) -> None:
+    """Raise if a part of the loss is NaN or infinite, after saving the last good state."""
+    (stop,) = agree(training.fabric, not bool(torch.isfinite(loss.total)))
+    if not stop:
+        return
+    bad = [name for name, part in loss.parts.items() if not bool(torch.isfinite(part))]
+    bad = sorted({name for names in gather(training.fabric, bad) for name in names})
+    training.undo_passes()
+    training.save()
+    raise _non_finite_error(training, f"the term {_join(bad or list(loss.parts))}")
+
+
+def check_gradient_norm(training: Training, batch: Batch) -> float:
+    """Give the norm of the whole gradient, or raise if it is NaN or infinite.
+
+    The weights have not been stepped yet, so what is saved is the last good state. Loss scaling in
+    16-bit training handles infinite gradients itself.
+    """
+    gradients = [parameter.grad for parameter in training.parameters if parameter.grad is not None]
+    norms = [torch.linalg.vector_norm(gradient) for gradient in gradients]
+    norm = float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0
+    if norm < float("inf") or training.settings.precision.startswith("16"):
+        return norm
+    training.undo_passes()
+    training.save()
+    by_term = gradient_norms(training.objective(training.model, batch))
+    bad = [name for name, norm in by_term.items() if not norm < float("inf")]
+    raise _non_finite_error(training, f"the gradient of {_join(bad or list(by_term))}")
+
+
+def _non_finite_error(training: Training, what: str) -> NonFiniteLossError:
+    progress, path = training.progress, training.checkpoint
+    where = f"epoch {progress.epoch + 1}, update {progress.update + 1}"
+    saved = f" The last good state is in {path}." if path is not None else ""
+    return NonFiniteLossError(
+        f"Expected finite numbers, but {what} became NaN or infinite in {where}.{saved} Lower the "
+        "learning rate (--lr) or that term's weight, or set `clip` (--clip), and start again."
+    )
+
+
+def _join(names: list[str]) -> str:
+    return " + ".join(f"`{name}`" for name in names)
+
+
+def _ratio(penalty: float, task: float) -> float:
+    if task > 0:
+        return penalty / task
+    return math.inf if penalty > 0 else 0.0

@@ -1,4 +1,4 @@
-"""The state of a training: the order of batches, the progress, and what a checkpoint holds."""
+"""The state of a training: the order of samples, the progress, and what a checkpoint holds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from lightning_fabric import Fabric
@@ -17,17 +17,18 @@ from rightreasons.datasets import Dataset
 from rightreasons.errors import CheckpointMismatchError, OutputError
 from rightreasons.objectives import Loss, Objective
 from rightreasons.training.distributed import gather, random_state, restore_random_state
+from rightreasons.training.settings import TrainingSettings
 
-__all__ = ["Micro", "Position", "Schedule", "Training"]
+__all__ = ["Microbatch", "Progress", "Schedule", "Training"]
 
 
-class Micro(NamedTuple):
+class Microbatch(NamedTuple):
     """One process's part of a batch.
 
     Args:
-        rows: Positions in the data set.
-        share: What the mean loss over ``rows`` must be multiplied with, so that the average over
-            processes of the sum over an update's batches is the mean over all its samples.
+        rows: Row numbers in the data set.
+        share: Factor for the mean loss over ``rows``. With it, the average over processes of the
+            sum over an update's batches is the mean over all samples of the update.
     """
 
     rows: Tensor
@@ -35,16 +36,16 @@ class Micro(NamedTuple):
 
 
 class Schedule:
-    """The order of an epoch: a permutation by seed and epoch, cut into updates.
+    """The order of samples in an epoch: a permutation by seed and epoch, cut into updates.
 
     A single sample left over joins the batch before it.
 
     Args:
-        size: Of the data set.
+        size: Number of samples in the data set.
         batch_size: Samples in a batch, over all processes.
-        accumulate: Batches to an update.
-        seed: Of the order.
-        rank: This process.
+        accumulate: Batches per update.
+        seed: Random seed for the order.
+        rank: Number of this process.
         world_size: Number of processes.
 
     Example:
@@ -73,7 +74,7 @@ class Schedule:
         """Batches in an epoch."""
         return len(self._batch_sizes())
 
-    def updates(self, epoch: int) -> list[list[Micro]]:
+    def updates(self, epoch: int) -> list[list[Microbatch]]:
         """This process's part of every update of an epoch."""
         generator = torch.Generator().manual_seed((self.seed * 1_000_003 + epoch) % 2**63)
         order = torch.randperm(self.size, generator=generator)
@@ -85,47 +86,68 @@ class Schedule:
         return [[self._part(batch, sum(map(len, group))) for batch in group] for group in groups]
 
     def _batch_sizes(self) -> list[int]:
-        whole, rest = divmod(self.size, self.batch_size)
-        sizes = [self.batch_size] * whole + ([rest] if rest else [])
-        if rest == 1 and whole:  # BatchNorm cannot normalise one sample by itself
+        whole, left_over = divmod(self.size, self.batch_size)
+        sizes = [self.batch_size] * whole + ([left_over] if left_over else [])
+        if left_over == 1 and whole:  # BatchNorm cannot normalise one sample by itself
             sizes[-2:] = [self.batch_size + 1]
         return sizes
 
-    def _part(self, batch: Tensor, samples_in_update: int) -> Micro:
-        own = batch[self.rank :: self.world_size]
-        if not len(own):  # fewer samples than processes: take part in the collective, count nothing
-            return Micro(batch[:1], 0.0)
-        return Micro(own, self.world_size * len(own) / samples_in_update)
+    def _part(self, batch: Tensor, samples_in_update: int) -> Microbatch:
+        rows = batch[self.rank :: self.world_size]
+        if not len(rows):  # fewer samples than processes: join the collective, count nothing
+            return Microbatch(batch[:1], 0.0)
+        return Microbatch(rows, self.world_size * len(rows) / samples_in_update)
 
 
 @dataclass
-class Position:
-    """Where training is, and what it has seen."""
+class Progress:
+    """How far a training is, and what it has measured on the way.
+
+    Args:
+        epoch: Epochs that are over.
+        update: Updates of the current epoch that are over.
+        sums: Sums over the samples of the current epoch, by name.
+        gradient_norms: Weighted gradient norm of each term at the first batch of the epoch.
+        history: One row for each epoch that is over.
+        best: Weights, epoch and value of the best epoch, where one is selected.
+        seconds: Time spent training, over all resumptions.
+    """
 
     epoch: int = 0
     update: int = 0
     sums: dict[str, float] = field(default_factory=dict)
-    pulls: dict[str, float] = field(default_factory=dict)
+    gradient_norms: dict[str, float] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     best: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Read what `state` gave, also from files of earlier versions."""
+        values = dict(state)
+        return cls(gradient_norms=values.pop("pulls"), **values)
+
+    def state(self) -> dict[str, Any]:
+        """Plain values for a checkpoint; its key ``"pulls"`` is older than the attribute's name."""
+        values = dict(vars(self))
+        return {"pulls": values.pop("gradient_norms"), **values}
 
     def count(self, loss: Loss, y: Tensor) -> None:
         """Add one batch to the sums of the epoch."""
         size = len(y)
         self._add("samples", size)
-        if loss.logits.shape[1] > 1:  # of a single class every answer is right
+        if loss.logits.shape[1] > 1:  # with a single class every prediction is right
             self._add("correct", int((loss.logits.argmax(dim=1) == y).sum()))
         for name, part in loss.parts.items():
             self._add(f"parts/{name}", float(part.detach()) * size)
 
     def step(self, gradient_norm: float) -> None:
-        """Note that an update was made."""
+        """Count an update."""
         self.update += 1
         self._add("gradient_norm", gradient_norm)
 
     def means(self, fabric: Fabric) -> dict[str, float]:
-        """The epoch so far, over all processes: parts of the loss and accuracy."""
+        """Means over the epoch so far and all processes: parts of the loss and accuracy."""
         sums = self.sums
         if fabric.world_size > 1:
             names = sorted(sums)
@@ -146,7 +168,7 @@ class Position:
         self.epoch += 1
         self.update = 0
         self.sums = {}
-        self.pulls = {}
+        self.gradient_norms = {}
 
     def _add(self, name: str, value: float) -> None:
         self.sums[name] = self.sums.get(name, 0.0) + value
@@ -154,7 +176,24 @@ class Position:
 
 @dataclass
 class Training:
-    """Everything the loop works with."""
+    """Everything the training loop works with.
+
+    Args:
+        model: The user's module.
+        wrapped: The same module in Fabric's wrapper.
+        objective: What is minimised.
+        data: Training data.
+        validation: Data that are measured after each epoch.
+        optimizer: The optimizer itself, whose state is saved.
+        stepper: The same optimizer in Fabric's wrapper.
+        scheduler: Learning-rate schedule.
+        schedule: Order of the samples.
+        fabric: Processes and devices.
+        folder: Where the checkpoint goes; None saves nothing.
+        settings: Settings of the training.
+        record: What a resumed training must have in common with the saved one.
+        progress: How far the training is.
+    """
 
     model: nn.Module
     wrapped: Any
@@ -167,13 +206,19 @@ class Training:
     schedule: Schedule
     fabric: Fabric
     folder: Path | None
-    settings: dict[str, Any]
-    position: Position = field(default_factory=Position)
-    _before: dict[str, Any] = field(default_factory=dict)
+    settings: TrainingSettings
+    record: dict[str, Any]
+    progress: Progress = field(default_factory=Progress)
+    _snapshot: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Few objectives have a state, and copying one at each update costs as much as a small
+        # net's optimizer step.
+        self._objective_has_state = bool(self.objective.state_dict())
 
     @property
     def parameters(self) -> list[Tensor]:
-        """What is trained."""
+        """The parameters that are trained."""
         return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
 
     @property
@@ -185,21 +230,21 @@ class Training:
         """Write the checkpoint, whole or not at all; all processes take part."""
         if self.checkpoint is None:
             return
-        own = {"random": random_state(), "sums": self.position.sums}
-        processes = gather(self.fabric, own)
+        of_this_process = {"random": random_state(), "sums": self.progress.sums}
+        processes = gather(self.fabric, of_this_process)
         if self.fabric.is_global_zero:
-            parts = {name: module.state_dict() for name, module in self._modules().items()}
-            kept = {"position": vars(self.position), "processes": processes}
-            save_checkpoint(self.checkpoint, {**parts, **kept, "settings": self.settings})
+            modules = {name: module.state_dict() for name, module in self._modules().items()}
+            values = {"position": self.progress.state(), "processes": processes}
+            save_checkpoint(self.checkpoint, {**modules, **values, "settings": self.record})
 
     def restore(self, *, resume: bool) -> None:
-        """Take up the run in the folder, if there is one and that is wanted."""
+        """Load the checkpoint in the folder, if there is one; refuse it unless ``resume``."""
         if self.checkpoint is None or not self.checkpoint.exists():
             return
         if not resume:
             raise OutputError(
                 f"Expected a folder without a run, but {self.folder} holds one. Go on with it by "
-                "resume=True (--resume), or choose another folder."
+                "resume=True (--resume), or choose another folder (--out)."
             )
         saved = load_checkpoint(self.checkpoint)
         missing = {"model", "position", "processes", "settings"} - set(saved)
@@ -209,50 +254,54 @@ class Training:
                 f"{', '.join(sorted(missing))}."
             )
         refuse_other_model(saved["model"], self.model, self.checkpoint)
-        other = {
-            name: (saved["settings"].get(name), value)
-            for name, value in self.settings.items()
-            if saved["settings"].get(name) != value
-        }
-        if other:
-            told = ", ".join(f"{name} {old!r}, now {new!r}" for name, (old, new) in other.items())
-            raise CheckpointMismatchError(
-                f"Expected to resume with the settings of {self.checkpoint}, but they differ: "
-                f"{told}. Use the same settings, or another folder."
-            )
+        self._refuse_other_settings(saved["settings"])
         for name, module in self._modules().items():
             module.load_state_dict(saved[name])
-        self.position = Position(**saved["position"])
+        self.progress = Progress.from_state(saved["position"])
         processes, rank = saved["processes"], self.fabric.global_rank
         if len(processes) == self.fabric.world_size:
-            self.position.sums = processes[rank]["sums"]
+            self.progress.sums = processes[rank]["sums"]
         else:
-            self.position.sums = _added([one["sums"] for one in processes], counts=rank == 0)
+            self.progress.sums = _add_up([each["sums"] for each in processes], keep=rank == 0)
         restore_random_state(processes[rank % len(processes)]["random"])
 
-    def remember(self) -> None:
-        """Note what a pass moves before the weights do, to take it back if the pass goes wrong."""
-        self._before = {
+    def take_snapshot(self) -> None:
+        """Copy what the passes of an update change before the weights, for `undo_passes`."""
+        self._snapshot = {
             "buffers": [buffer.clone() for buffer in self.model.buffers()],
-            "objective": copy.deepcopy(self.objective.state_dict()),
             "random": random_state(),
-            "sums": dict(self.position.sums),
+            "sums": dict(self.progress.sums),
         }
+        if self._objective_has_state:
+            self._snapshot["objective"] = copy.deepcopy(self.objective.state_dict())
 
-    def recall(self) -> None:
-        """Undo the passes since the last update."""
+    def undo_passes(self) -> None:
+        """Restore the snapshot, so that a pass with NaN leaves no trace in what is saved."""
         with torch.no_grad():
-            for buffer, before in zip(self.model.buffers(), self._before["buffers"], strict=True):
+            for buffer, before in zip(self.model.buffers(), self._snapshot["buffers"], strict=True):
                 buffer.copy_(before)
-        self.objective.load_state_dict(self._before["objective"])
-        self.position.sums = self._before["sums"]
-        restore_random_state(self._before["random"])
+        if self._objective_has_state:
+            self.objective.load_state_dict(self._snapshot["objective"])
+        self.progress.sums = self._snapshot["sums"]
+        restore_random_state(self._snapshot["random"])
 
     def share_buffers(self) -> None:
         """Give every process the first one's statistics, which DDP does only before a pass."""
         if self.fabric.world_size > 1:
             for buffer in self.model.buffers():
                 distributed.broadcast(buffer, 0)
+
+    def _refuse_other_settings(self, saved: dict[str, Any]) -> None:
+        differences = [
+            f"{name} {saved.get(name)!r}, now {value!r}"
+            for name, value in self.record.items()
+            if saved.get(name) != value
+        ]
+        if differences:
+            raise CheckpointMismatchError(
+                f"Expected to resume with the settings of {self.checkpoint}, but they differ: "
+                f"{', '.join(differences)}. Use the same settings, or another folder (--out)."
+            )
 
     def _modules(self) -> dict[str, Any]:
         return {
@@ -263,7 +312,6 @@ class Training:
         }
 
 
-def _added(sums: list[dict[str, float]], *, counts: bool) -> dict[str, float]:
-    """The sums of several processes in one, and nothing in the others."""
-    names = sums[0]
-    return {name: sum(one[name] for one in sums) if counts else 0.0 for name in names}
+def _add_up(sums: list[dict[str, float]], *, keep: bool) -> dict[str, float]:
+    """Add the sums of several processes; only the process that keeps them counts them."""
+    return {name: sum(each[name] for each in sums) if keep else 0.0 for name in sums[0]}

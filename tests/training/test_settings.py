@@ -1,14 +1,39 @@
+import inspect
+from dataclasses import fields
+
 import pytest
 import torch
 from torch import nn, optim
 
+import rightreasons as rr
 from rightreasons.errors import InvalidSettingError, UnknownNameError
-from rightreasons.training.optimizers import OPTIMIZERS, SCHEDULERS, make_optimizer
+from rightreasons.run.config import Config
+from rightreasons.training.settings import (
+    OPTIMIZERS,
+    SCHEDULERS,
+    TrainingSettings,
+    make_optimizer,
+)
+
+
+def test_fit_and_runs_have_the_same_settings_and_defaults():
+    parameters = inspect.signature(rr.fit).parameters
+    config = Config(data="decoy_digits")
+    for entry in fields(TrainingSettings):
+        assert entry.metadata["help"].endswith(".")
+        assert getattr(config, entry.name) == entry.default
+        if entry.name != "epochs":  # which `fit` must be given
+            assert parameters[entry.name].default == entry.default
 
 
 @pytest.fixture
 def weights():
     return list(nn.Linear(3, 2).parameters())
+
+
+def created(parameters, optimizer, scheduler, *, lr, num_updates):
+    settings = TrainingSettings(optimizer=optimizer, scheduler=scheduler, lr=lr)
+    return make_optimizer(parameters, settings, num_updates=num_updates)
 
 
 def rates(made, num_steps):
@@ -30,7 +55,7 @@ def rates(made, num_steps):
     ],
 )
 def test_optimizers_by_name(weights, name, kind, settings):
-    made, _ = make_optimizer(name, "constant", weights, lr=0.5, num_updates=3)
+    made, _ = created(weights, name, "constant", lr=0.5, num_updates=3)
     assert type(made) is kind
     (group,) = made.param_groups
     assert group["params"] == weights
@@ -46,18 +71,18 @@ def test_every_name_has_a_line():
 
 
 def test_the_cosine_goes_from_the_full_rate_to_zero(weights):
-    made = make_optimizer("sgd", "cosine", weights, lr=2.0, num_updates=4)
+    made = created(weights, "sgd", "cosine", lr=2.0, num_updates=4)
     half = 0.5**0.5
     assert rates(made, 5) == pytest.approx([2.0, 1 + half, 1.0, 1 - half, 0.0])
 
 
 def test_a_constant_rate_stays(weights):
-    made = make_optimizer("sgd", "constant", weights, lr=0.1, num_updates=4)
+    made = created(weights, "sgd", "constant", lr=0.1, num_updates=4)
     assert rates(made, 5) == [0.1] * 5
 
 
 def test_no_updates_are_no_division_by_zero(weights):
-    made = make_optimizer("sgd", "cosine", weights, lr=0.1, num_updates=0)
+    made = created(weights, "sgd", "cosine", lr=0.1, num_updates=0)
     assert rates(made, 2) == pytest.approx([0.1, 0.0])
 
 
@@ -68,37 +93,37 @@ def test_functions_stand_for_any_other(weights):
     def in_steps(optimizer, num_updates):
         return optim.lr_scheduler.StepLR(optimizer, step_size=num_updates // 2, gamma=0.1)
 
-    made = make_optimizer(rmsprop, in_steps, weights, lr=99.0, num_updates=4)
+    made = created(weights, rmsprop, in_steps, lr=99.0, num_updates=4)
     assert type(made[0]) is optim.RMSprop
     assert rates(made, 4) == pytest.approx([0.3, 0.3, 0.03, 0.03])
 
 
 def test_a_schedule_is_taken_up_where_it_was(weights):
-    first = make_optimizer("adam", "cosine", weights, lr=1.0, num_updates=10)
+    first = created(weights, "adam", "cosine", lr=1.0, num_updates=10)
     rates(first, 4)
-    second = make_optimizer("adam", "cosine", weights, lr=1.0, num_updates=10)
+    second = created(weights, "adam", "cosine", lr=1.0, num_updates=10)
     for fresh, used in zip(second, first, strict=True):
         fresh.load_state_dict(used.state_dict())
     assert rates(second, 6) == rates(first, 6)
 
 
 @pytest.mark.parametrize("lr", [0, -1.0, float("nan")])
-def test_refuses_a_rate_that_is_not_positive(weights, lr):
-    with pytest.raises(InvalidSettingError, match="Expected `lr` above 0, but got"):
-        make_optimizer("adam", "cosine", weights, lr=lr, num_updates=1)
+def test_refuses_a_rate_that_is_not_positive(lr):
+    with pytest.raises(InvalidSettingError, match=r"Expected `lr` above 0, but got .*\(--lr\)"):
+        TrainingSettings(lr=lr).checked()
 
 
 def test_refuses_a_frozen_model():
     message = r"Expected a model with parameters to train.*Use model.requires_grad_\(\)"
     with pytest.raises(InvalidSettingError, match=message):
-        make_optimizer("adam", "cosine", [], lr=1.0, num_updates=1)
+        created([], "adam", "cosine", lr=1.0, num_updates=1)
 
 
 def test_unknown_names(weights):
     with pytest.raises(UnknownNameError, match="got 'adma'. Did you mean 'adam'"):
-        make_optimizer("adma", "cosine", weights, lr=1.0, num_updates=1)
+        created(weights, "adma", "cosine", lr=1.0, num_updates=1)
     with pytest.raises(UnknownNameError, match="got 'cosin'. Did you mean 'cosine'"):
-        make_optimizer("adam", "cosin", weights, lr=1.0, num_updates=1)
+        created(weights, "adam", "cosin", lr=1.0, num_updates=1)
 
 
 def test_sgd_has_momentum():
