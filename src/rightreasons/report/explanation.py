@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from rightreasons.metrics.explanation_metric import named_explainers
 from rightreasons.probe.probe import Probe, move_to_model
 from rightreasons.report.picture import overlay, portrait, share_in_mask
 from rightreasons.report.wording import percent
-from rightreasons.run.run import load_run
+from rightreasons.run.run import SPLITS, Run, Split, sample_columns, spread_over_classes
 
 __all__ = [
     "EXPLAINED",
@@ -144,7 +144,6 @@ def _pixels(address: str) -> NDArray[np.uint8]:
 
 
 EXPLAINED: tuple[Literal["prediction", "label"], ...] = ("prediction", "label")
-SPLITS: tuple[Literal["test", "validation"], ...] = ("test", "validation")
 SUFFIXES = (".html", ".png", ".npz")
 
 
@@ -155,7 +154,7 @@ def explain_run(
     explainer: str | Explainer = "input_gradient",
     num_samples: int = 16,
     explained: Literal["prediction", "label"] = "prediction",
-    split: Literal["test", "validation"] = "test",
+    split: Split = "test",
     data_dir: str | None = None,
 ) -> Path:
     """Explain samples of a finished run, spread over the classes, and write what was found.
@@ -180,18 +179,11 @@ def explain_run(
         )
     split = check_choice("split", split, SPLITS)
     named_explainers(explainer)  # so that a mistake shows before the data are read
-    run = load_run(folder)
-    config = run.config if data_dir is None else replace(run.config, data_dir=data_dir)
-    data = config.load_data()
-    part = data.test if split == "test" else data.val
-    if part is None:
-        raise InvalidSettingError(
-            f"Expected a run with validation data to explain them, but {folder} has none. Use "
-            'split="test".'
-        )
-    ((name, made),) = named_explainers(explainer, data.card.valid_range).items()
+    run = Run.open(folder, data_dir)
+    part = run.split(split, purpose="explain them")
+    ((name, made),) = named_explainers(explainer, run.data.card.valid_range).items()
     columns = explained_columns(
-        run.load_model(data), part, explainer=made, num_samples=num_samples, explained=explained
+        run.model, part, explainer=made, num_samples=num_samples, explained=explained
     )
     writable_folder(path.parent)
     if path.suffix == ".npz":
@@ -236,21 +228,9 @@ def explained_columns(
     """
     explained = check_choice("explained", explained, EXPLAINED)
     num_samples = check_integer("num_samples", num_samples)
-    order = torch.argsort(data.labels, stable=True)
-    rows = order[torch.linspace(0, len(order) - 1, min(num_samples, len(order))).long()]
+    rows = spread_over_classes(data.labels, num_samples)
     batch = move_to_model(data.take(rows), model)
     with torch.no_grad():
         logits = Probe.at_test_time(model, batch).logits
-    probability, predicted = logits.softmax(dim=1).max(dim=1)
-    y = predicted if explained == "prediction" else batch.y
-    columns = {
-        "x": batch.x,
-        "y": batch.y,
-        "index": rows,
-        "prediction": predicted,
-        "probability": probability,
-        "attribution": explainer(model, batch.x, y),
-    }
-    if batch.mask is not None:
-        columns["mask"] = batch.mask
-    return {name: column.detach().cpu().numpy() for name, column in columns.items()}
+    y = logits.softmax(dim=1).max(dim=1).indices if explained == "prediction" else batch.y
+    return sample_columns(batch, rows, logits, explainer(model, batch.x, y))

@@ -2,15 +2,15 @@
 
 ::
 
-    config.yaml         what was asked for
-    checkpoint.pt       where training is; `resume` goes on from it
-    log.jsonl           one line an epoch
+    config.yaml         the configuration
+    checkpoint.pt       the state of the training, from which `resume` goes on
+    log.jsonl           one line per epoch
     model.safetensors   the weights
-    results.json        what came out; its keys are in docs/reference/results.md
+    results.json        the results; their keys are in docs/reference/results.md
     examples.npz        some test samples with mask, prediction and input gradient
-    certificate.json    what was proved of the model, once `certify_run` was asked to
+    certificate.json    what `certify_run` proved about the model
 
-A strategy of several fits has a folder for each, see `Stages`, in the place of a checkpoint.
+A strategy of several fits has a folder for each, see `Stages`, in place of a checkpoint.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ import logging
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from torch import nn
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from rightreasons.certification import Certificate, certify
 from rightreasons.core.checks import check_choice
@@ -46,14 +48,19 @@ from rightreasons.strategies.stages import is_begun
 from rightreasons.training.distributed import launch_fabric
 from rightreasons.training.evaluate import evaluate, evaluate_parts, prepared_metrics
 from rightreasons.training.fit import Fit
+from rightreasons.types import Batch
 
 __all__ = [
+    "SPLITS",
     "Config",
     "Run",
+    "Split",
     "certify_run",
     "evaluate_run",
     "load_config",
     "load_run",
+    "sample_columns",
+    "spread_over_classes",
     "train_run",
     "write_examples",
 ]
@@ -62,45 +69,78 @@ NUM_EXAMPLES = 12
 KEPT_ELSEWHERE = ("seed", "select", "accelerator")
 """Settings that ``training`` in the results leaves out: two have keys of their own."""
 
-
-def write_examples(path: Path, model: nn.Module, data: Dataset) -> None:
-    """Test samples spread over the classes, for pictures."""
-    order = torch.argsort(data.labels, stable=True)
-    rows = order[torch.linspace(0, len(order) - 1, min(NUM_EXAMPLES, len(order))).long()]
-    batch = move_to_model(data.take(rows), model)
-    model.eval()
-    probe = Probe(model, batch, needs_gradient=True, create_graph=False)
-    probability, predicted = probe.logits.softmax(dim=1).max(dim=1)
-    at_prediction = Probe(
-        model, batch.replace(y=predicted), needs_gradient=True, create_graph=False
-    )
-    columns = {
-        "x": batch.x,
-        "y": batch.y,
-        "index": rows,
-        "prediction": predicted,
-        "probability": probability,
-        "attribution": at_prediction.gradient("logit"),
-    }
-    if batch.mask is not None:
-        columns["mask"] = batch.mask
-    arrays = {name: column.detach().cpu().numpy() for name, column in columns.items()}
-    write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
-
+Split = Literal["test", "validation"]
+SPLITS: tuple[Split, ...] = ("test", "validation")
 
 logger = logging.getLogger("rightreasons")
 
 
-SPLITS: tuple[Literal["test", "validation"], ...] = ("test", "validation")
-
-
 @dataclass(frozen=True)
 class Run:
-    """A finished run, read back from its folder."""
+    """A finished run, read back from its folder.
+
+    Args:
+        folder: Folder of the run.
+        config: Configuration of the run.
+        results: Contents of ``results.json``.
+    """
 
     folder: Path
     config: Config
     results: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: str | Path, data_dir: str | None = None) -> Self:
+        """Read a finished run; its data and its model are loaded when they are first used.
+
+        Args:
+            folder: Folder of the run.
+            data_dir: Folder with the data set's files, if it is not the run's.
+        """
+        path = Path(folder)
+        config = load_config(path)
+        try:
+            results = json.loads((path / "results.json").read_text())
+        except FileNotFoundError as error:
+            raise RunNotFoundError(
+                f"Expected a finished run in {path}, but it has no results.json. Finish it with "
+                f"`rightreasons train --resume --out {path}`."
+            ) from error
+        except ValueError as error:
+            raise unreadable(path / "results.json", error) from error
+        config = config if data_dir is None else replace(config, data_dir=data_dir)
+        return cls(path, config, results)
+
+    @cached_property
+    def data(self) -> Splits:
+        """The run's data, loaded once."""
+        return self.config.load_data()
+
+    @cached_property
+    def model(self) -> nn.Module:
+        """The run's model, loaded once; see `load_model`."""
+        return self.load_model(self.data)
+
+    def split(self, name: Split, *, purpose: str) -> Dataset:
+        """A split of the data; ``purpose`` ends the error's clause if there is no such split."""
+        split = self.data.test if name == "test" else self.data.val
+        if split is None:
+            raise InvalidSettingError(
+                f"Expected a run with validation data to {purpose}, but {self.folder} has none. "
+                'Use split="test" (--split test).'
+            )
+        return split
+
+    def compare_digest(self) -> str:
+        """Give the hash of the data, with a warning if they are not those of the run."""
+        digest = self.data.digest()
+        if digest != self.results["data_sha256"]:
+            logger.warning(
+                "The data are not those the run was trained and measured on: SHA-256 %s, then %s.",
+                digest[:12],
+                self.results["data_sha256"][:12],
+            )
+        return digest
 
     def load_model(self, data: Splits) -> nn.Module:
         """The trained model, as its strategy uses it, in test mode."""
@@ -170,18 +210,7 @@ def train_run(
 
 def load_run(folder: str | Path) -> Run:
     """Read a finished run back."""
-    path = Path(folder)
-    config = load_config(path)
-    try:
-        results = json.loads((path / "results.json").read_text())
-    except FileNotFoundError as error:
-        raise RunNotFoundError(
-            f"Expected a finished run in {path}, but it has no results.json. Finish it with "
-            f"`rightreasons train --resume --out {path}`."
-        ) from error
-    except ValueError as error:
-        raise unreadable(path / "results.json", error) from error
-    return Run(path, config, results)
+    return Run.open(folder)
 
 
 def evaluate_run(
@@ -192,28 +221,32 @@ def evaluate_run(
     max_samples: int | None = None,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Measure a finished run again on its test data, with these metrics; nothing is written.
+    """Measure a finished run again on its test data; nothing is written.
 
-    Metrics that the run was asked for keep the settings it gave them. ``max_samples`` as for
-    `evaluate`.
+    Args:
+        folder: Folder of the run.
+        metrics: Names of metrics, with the settings the run gave them; None is the run's metrics.
+        data_dir: Folder with the data set's files, if it is not the run's.
+        max_samples: Number of samples to measure; None leaves it to each metric.
+        progress: Whether to show a bar.
+
+    Returns:
+        The run's results with the new values.
     """
-    run = load_run(folder)
-    config = run.config if data_dir is None else replace(run.config, data_dir=data_dir)
-    data = config.load_data()
-    model = run.load_model(data)
+    run = Run.open(folder, data_dir)
+    config, model = run.config, run.model
     if metrics:
-        kept = {name: config.metric_settings.get(name, {}) for name in metrics}
-        config = replace(config, metrics=list(metrics), metric_settings=kept)
+        settings = {name: config.metric_settings.get(name, {}) for name in metrics}
+        config = replace(config, metrics=list(metrics), metric_settings=settings)
     values = evaluate(
         model,
-        data.test,
+        run.data.test,
         config.build_metrics(),
         max_samples=max_samples,
         max_rows=config.max_rows,
         progress=progress,
     )
-    digest = _compared_digest(run, data)
-    return {**run.results, "data_sha256": digest, "metrics": {"test": values}}
+    return {**run.results, "data_sha256": run.compare_digest(), "metrics": {"test": values}}
 
 
 def certify_run(
@@ -221,7 +254,7 @@ def certify_run(
     *,
     epsilon: float | None,
     method: Literal["ibp", "crown", "auto"] = "auto",
-    split: Literal["test", "validation"] = "test",
+    split: Split = "test",
     data_dir: str | None = None,
     out: str | Path | None = None,
     progress: bool = False,
@@ -230,29 +263,22 @@ def certify_run(
     """Certify the model of a finished run and write the certificate.
 
     Args:
-        folder: The run's.
-        epsilon: See `certify`; None is the full range.
-        method: See `certify`.
+        folder: Folder of the run.
+        epsilon: How far masked features may move, in input units; None is the full range.
+        method: How bounds are computed, see `certify`.
         split: The part of the data.
-        data_dir: Where the data set's files are, if not where they were.
+        data_dir: Folder with the data set's files, if it is not the run's.
         out: The file to write; None is ``certificate.json`` in the run's folder.
-        progress: See `certify`.
-        settings: Further ones of `certify`.
+        progress: Whether to show a bar.
+        settings: Further settings of `certify`.
     """
-    run = load_run(folder)
+    run = Run.open(folder, data_dir)
     split = check_choice("split", split, SPLITS)
-    config = run.config if data_dir is None else replace(run.config, data_dir=data_dir)
-    data = config.load_data()
-    part = data.test if split == "test" else data.val
-    if part is None:
-        raise InvalidSettingError(
-            f"Expected a run with validation data to certify on them, but {folder} has none. Use "
-            'split="test".'
-        )
+    part = run.split(split, purpose="certify on them")
     path = run.folder / "certificate.json" if out is None else Path(out)
     writable_folder(path.parent)
-    model = run.load_model(data)
-    _compared_digest(run, data)
+    model = run.model
+    run.compare_digest()
     certificate = certify(
         model, part, epsilon=epsilon, method=method, progress=progress, **settings
     )
@@ -261,16 +287,53 @@ def certify_run(
     return certificate
 
 
-def _compared_digest(run: Run, data: Splits) -> str:
-    """The hash of the data, with a warning if it is not the run's."""
-    digest = data.digest()
-    if digest != run.results["data_sha256"]:
-        logger.warning(
-            "The data are not those the run was trained and measured on: SHA-256 %s, then %s.",
-            digest[:12],
-            run.results["data_sha256"][:12],
-        )
-    return digest
+def write_examples(path: Path, model: nn.Module, data: Dataset) -> None:
+    """Write test samples for pictures, with the input gradient of the predicted class."""
+    rows = spread_over_classes(data.labels, NUM_EXAMPLES)
+    batch = move_to_model(data.take(rows), model)
+    model.eval()
+    logits = Probe(model, batch, needs_gradient=True, create_graph=False).logits
+    predicted = logits.softmax(dim=1).max(dim=1).indices
+    at_prediction = Probe(
+        model, batch.replace(y=predicted), needs_gradient=True, create_graph=False
+    )
+    columns = sample_columns(batch, rows, logits, at_prediction.gradient("logit"))
+    write_atomically(path, lambda file: np.savez_compressed(file, **columns))  # type: ignore[arg-type]
+
+
+def spread_over_classes(labels: Tensor, num_samples: int) -> Tensor:
+    """Row numbers of samples that are spread evenly over the classes."""
+    order = torch.argsort(labels, stable=True)
+    return order[torch.linspace(0, len(order) - 1, min(num_samples, len(order))).long()]
+
+
+def sample_columns(
+    batch: Batch, rows: Tensor, logits: Tensor, attribution: Tensor
+) -> dict[str, NDArray[Any]]:
+    """Arrays with one row per sample, for pictures.
+
+    Args:
+        batch: The samples.
+        rows: Their row numbers in the data set.
+        logits: What the model gives for them.
+        attribution: Their attribution maps.
+
+    Returns:
+        ``x``, ``y``, ``index``, ``prediction`` and its ``probability``, ``attribution``, and
+        ``mask`` if the samples have masks.
+    """
+    probability, predicted = logits.softmax(dim=1).max(dim=1)
+    columns = {
+        "x": batch.x,
+        "y": batch.y,
+        "index": rows,
+        "prediction": predicted,
+        "probability": probability,
+        "attribution": attribution,
+    }
+    if batch.mask is not None:
+        columns["mask"] = batch.mask
+    return {name: column.detach().cpu().numpy() for name, column in columns.items()}
 
 
 def _results(
@@ -291,7 +354,7 @@ def _results(
         "card": asdict(data.card),
         "recipe": config.recipe.replace("-", "_"),
         "settings": config.settings,
-        **_told_of_strategy(config, fitted),
+        **_strategy_results(config, fitted),
         "terms": fitted.weights,
         "model": config.model.replace("-", "_"),
         "model_settings": config.model_settings,
@@ -306,7 +369,7 @@ def _results(
     }
 
 
-def _told_of_strategy(config: Config, fitted: Fit) -> dict[str, Any]:
+def _strategy_results(config: Config, fitted: Fit) -> dict[str, Any]:
     """Nothing of a single fit, whose results are as they were before there were strategies."""
     if isinstance(config.build_strategy(), Once):
         return {}

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from rightreasons.core.files import load_weights_into
-from rightreasons.datasets import Splits
 from rightreasons.errors import InvalidSettingError
 from rightreasons.metrics.risk_coverage import COVERAGES, RiskCoverage, Score
 from rightreasons.metrics.risk_coverage import Threshold as Threshold
 from rightreasons.models.layers import ABSTENTION, SELECTION
 from rightreasons.models.selective import AbstainingPair as AbstainingPair
-from rightreasons.run.run import Run, load_run
+from rightreasons.run.run import Run
 from rightreasons.training.evaluate import evaluate
 
 __all__ = ["AbstainingPair", "Threshold", "selective_run"]
@@ -55,15 +53,14 @@ def selective_run(
         ``threshold`` (None answers all), ``realised`` coverage, and ``error`` and ``worst_group``
         among what is answered (None if that is nothing, or groups are unknown).
     """
-    run = load_run(folder)
-    config = run.config if data_dir is None else replace(run.config, data_dir=data_dir)
-    data = config.load_data()
+    run = Run.open(folder, data_dir)
+    data = run.data
     if data.val is None:
         raise InvalidSettingError(
             f"Expected a run with validation data to choose thresholds on, but {run.folder} has "
             "none. Train with some held out."
         )
-    model = _deployed(run, data)
+    model = _deployed_model(run)
     score = _score_of(model) if score is None else score
     chosen = RiskCoverage(score=score, coverages=coverages)
     validation = evaluate(model, data.val, [chosen], progress=progress)
@@ -86,11 +83,11 @@ def selective_run(
     return {"score": score, "pair": pair, "lines": lines, "validation": validation, "test": test}
 
 
-def _deployed(run: Run, data: Splits) -> nn.Module:
-    model = run.load_model(data)
+def _deployed_model(run: Run) -> nn.Module:
+    model = run.model
     if run.config.strategy != "masktune" or isinstance(model, AbstainingPair):
         return model
-    first = run.config.build_model(data)
+    first = run.config.build_model(run.data)
     load_weights_into(first, run.folder / BEFORE_TUNING)
     return AbstainingPair(first, model).eval()
 
