@@ -22,6 +22,7 @@ from torch.nn import functional
 import rightreasons as rr
 from timing import (
     Step,
+    library_step,
     machine,
     peak_tensor_bytes,
     publish,
@@ -194,20 +195,6 @@ def hand_step(model: nn.Module, batch: rr.Batch, penalty: Penalty | None) -> Ste
     return step
 
 
-def library_step(model: nn.Module, batch: rr.Batch, objective: rr.Objective) -> Step:
-    """What a user of the library writes in a loop of their own."""
-    optimizer = optim.Adam(model.parameters(), lr=1e-4)
-    objective = objective.with_settings(frozen_statistics=True)
-
-    def step() -> None:
-        loss = objective(model, batch)
-        optimizer.zero_grad()
-        loss.total.backward()
-        optimizer.step()
-
-    return step
-
-
 def held_bytes(model: nn.Module, batch: rr.Batch) -> int:
     """What is there before a step: parameters, gradients, Adam's two moments, and the batch."""
     floats = 4 * sum(weight.numel() for weight in model.parameters()) + batch.x.numel()
@@ -224,7 +211,8 @@ def measure(
     measured = [term for term in terms if bends or term not in NEEDS_CURVATURE]
     for term in measured:
         steps[f"{term} by hand"] = hand_step(make(), batch, BY_HAND[term])
-        steps[term] = library_step(make(), batch, rr.recipes.RECIPES.create(term))
+        objective = rr.recipes.RECIPES.create(term).with_settings(frozen_statistics=True)
+        steps[term] = library_step(make(), batch, objective)
     seconds = seconds_of(steps, rounds)
     held = held_bytes(make(), batch)
     memory = {step: held + peak_tensor_bytes(steps[step]) for step in steps}

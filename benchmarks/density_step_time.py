@@ -16,7 +16,8 @@ from torch import nn, optim
 from torch.nn import functional
 
 import rightreasons as rr
-from timing import Step, machine, publish, ratio, seconds_of, step_parser
+import timing
+from timing import Step
 
 BASE = "cross_entropy by hand"
 PENALTY = "input_gradient"
@@ -24,18 +25,6 @@ FORMS = {"mlp2": ("logsumexp", "plain", "stable", "efficient"), "resnet18": ("lo
 REPEATS = {"mlp2": 20, "resnet18": 1}
 SHAPES = {"mlp2": (1, 56, 28), "resnet18": (3, 32, 32)}
 LEARNING_RATE = 1e-6  # all steps of a net share its weights, which should stay where they are
-
-
-def hand_step(model: nn.Module, optimizer: optim.Optimizer, batch: rr.Batch) -> Step:
-    """Cross-entropy as one writes it."""
-
-    def step() -> None:
-        loss = functional.cross_entropy(model(batch.x), batch.y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-    return step
 
 
 def density_by_hand(model: nn.Module, optimizer: optim.Optimizer, batch: rr.Batch) -> Step:
@@ -49,20 +38,6 @@ def density_by_hand(model: nn.Module, optimizer: optim.Optimizer, batch: rr.Batc
         penalty = gradient.flatten(1).norm(dim=1).mean()
         optimizer.zero_grad()
         (functional.cross_entropy(logits, batch.y) + 0.1 * penalty).backward()
-        optimizer.step()
-
-    return step
-
-
-def library_step(
-    model: nn.Module, optimizer: optim.Optimizer, batch: rr.Batch, objective: rr.Objective
-) -> Step:
-    """What a user of the library writes in a loop of their own."""
-
-    def step() -> None:
-        loss = objective(model, batch)
-        optimizer.zero_grad()
-        loss.backward()
         optimizer.step()
 
     return step
@@ -88,10 +63,10 @@ def steps_of(name: str, classes: int, batch_size: int, frozen: bool) -> dict[str
 
     def made(objective: rr.Objective) -> Step:
         seen = objective.with_settings(frozen_statistics=frozen)
-        return library_step(model, optimizer, batch, seen)
+        return timing.library_step(model, batch, seen, optimizer)
 
     steps = {
-        BASE: hand_step(model, optimizer, batch),
+        BASE: timing.cross_entropy_step(model, batch, optimizer),
         "erm": made(rr.recipes.erm()),
         PENALTY: made(rr.recipes.input_gradient()),
         "density by hand": density_by_hand(model, optimizer, batch),
@@ -113,13 +88,13 @@ def measure(
         for step, run in steps_of(name, number, batch_size, frozen).items()
     }
     kinds = [step.removesuffix(f", {classes[0]}") for step in steps][: len(steps) // len(classes)]
-    seconds = seconds_of(steps, rounds)
+    seconds = timing.seconds_of(steps, rounds)
     result = {}
     for number in classes:
         times = {step: seconds[f"{step}, {number}"] for step in kinds}
-        result[f"{number} classes"] = {step: ratio(times, step, BASE) for step in kinds}
+        result[f"{number} classes"] = {step: timing.ratio(times, step, BASE) for step in kinds}
         result[f"{number} classes, beside {PENALTY}"] = {
-            step: ratio(times, step, PENALTY) for step in kinds if step.startswith("density")
+            step: timing.ratio(times, step, PENALTY) for step in kinds if step.startswith("density")
         }
     few, many = result[f"{min(classes)} classes"], result[f"{max(classes)} classes"]
     result["many classes beside few"] = {step: round(many[step] / few[step], 3) for step in kinds}
@@ -127,7 +102,7 @@ def measure(
 
 
 def main() -> None:
-    parser = step_parser(__doc__, rounds=7)
+    parser = timing.step_parser(__doc__, rounds=7)
     parser.add_argument("--models", nargs="+", choices=SHAPES, default=list(SHAPES))
     parser.add_argument("--classes", nargs="+", type=int, default=[10, 1000])
     parser.add_argument("--batch-size", type=int, default=128)
@@ -145,8 +120,8 @@ def main() -> None:
         for name in options.models
     }
     own = {"rounds": options.rounds, "frozen_statistics": options.frozen_statistics}
-    result["machine"] = machine() | own
-    publish(result, options.out)
+    result["machine"] = timing.machine() | own
+    timing.publish(result, options.out)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from torch import Tensor, nn, optim
 from torch.nn import functional
 
 import rightreasons as rr
-from timing import Step, machine, publish, ratio, seconds_of, step_parser
+from timing import Step, library_step, machine, publish, ratio, seconds_of, step_parser
 
 BASE = "cross_entropy by hand"
 FOUR = ("layer1", "layer2", "layer3", "layer4")
@@ -81,20 +81,6 @@ def hand_step(
     return step
 
 
-def library_step(model: nn.Module, batch: rr.Batch, layers: Sequence[str], *, frozen: bool) -> Step:
-    """What a user of the library writes in a loop of their own."""
-    optimizer = optim.Adam(model.parameters(), lr=1e-4)
-    objective = rr.recipes.reff(layers=layers).with_settings(frozen_statistics=frozen)
-
-    def step() -> None:
-        loss = objective(model, batch)
-        optimizer.zero_grad()
-        loss.total.backward()
-        optimizer.step()
-
-    return step
-
-
 def measure(
     *, rounds: int, batch_size: int, size: int, width: float, frozen: bool
 ) -> dict[str, dict[str, float]]:
@@ -111,7 +97,8 @@ def measure(
     steps = {BASE: hand_step(net(), batch, None, frozen=frozen)}
     for name, layers in FORMS.items():
         steps[f"{name} by hand"] = hand_step(net(), batch, layers, frozen=frozen)
-        steps[name] = library_step(net(), batch, layers, frozen=frozen)
+        objective = rr.recipes.reff(layers=layers).with_settings(frozen_statistics=frozen)
+        steps[name] = library_step(net(), batch, objective)
     seconds = seconds_of(steps, rounds)
     result = {name: {"beside cross-entropy": ratio(seconds, name, BASE)} for name in steps}
     for name in FORMS:
