@@ -1,10 +1,10 @@
-"""What a step of the alignment terms costs in time and memory, as ratios measured in one run.
+"""Measure the time and memory of a step of the alignment terms, as ratios in one run.
 
-Every term stands beside a step of the same formula written by hand. Time: each round runs every
-step once, in turn, so that a busy machine slows all of them; the figures are medians over rounds
-of the ratio within a round. Memory: the largest number of bytes in tensors at once during a step,
-parameters, their gradients, Adam's state and the batch included, from the allocation events of
-torch.profiler, so that neither the interpreter nor kept caches count; every step is profiled once.
+The script compares every term with a step of the same formula written by hand. Each round runs
+every step once, in turn, so that a busy machine slows all of them. Time is the median over rounds
+of the ratio within a round. Memory is the largest number of bytes in tensors during a step. It
+includes parameters, gradients, Adam's state and the batch. It comes from the allocation events of
+torch.profiler, which count neither the interpreter nor caches. Every step is profiled once.
 
     python benchmarks/alignment_step_time.py [--rounds 10] [--models lenet_relu ...] [--terms ...]
         [--out benchmarks/results/alignment_step_time.json]
@@ -172,7 +172,7 @@ NEEDS_CURVATURE = {"hessian"}
 
 
 def hand_step(model: nn.Module, batch: rr.Batch, penalty: Penalty | None) -> Step:
-    """A step as one writes it; in a net with BatchNorm the penalty sees frozen statistics."""
+    """Write a step by hand. In a net with BatchNorm the penalty uses frozen statistics."""
     optimizer = optim.Adam(model.parameters(), lr=1e-4)
     apart = any(isinstance(module, nn.BatchNorm2d) for module in model.modules())
 
@@ -196,7 +196,7 @@ def hand_step(model: nn.Module, batch: rr.Batch, penalty: Penalty | None) -> Ste
 
 
 def held_bytes(model: nn.Module, batch: rr.Batch) -> int:
-    """What is there before a step: parameters, gradients, Adam's two moments, and the batch."""
+    """Count the bytes before a step: parameters, gradients, Adam's two moments, and the batch."""
     floats = 4 * sum(weight.numel() for weight in model.parameters()) + batch.x.numel()
     return floats * batch.x.element_size()
 

@@ -1,10 +1,11 @@
-"""What a step of density smoothing costs, as ratios measured in one run.
+"""Measure the time of a step of density smoothing, as ratios in one run.
 
-All forms stand beside plain cross-entropy, the input-gradient penalty and the log-sum-exp formula
-written by hand, with few and with many classes. Each round runs every step once, in turn, so that
-a busy machine slows all of them; the figures are medians over rounds of the ratio within a round.
-Ratios are to cross-entropy with the same number of classes, which takes the last layer's own cost
-out of the comparison between few and many classes. Short steps are repeated within a round.
+The script compares all forms with plain cross-entropy, with the input-gradient penalty, and with
+the log-sum-exp formula written by hand. It does so with few and with many classes. Each round runs
+every step once, in turn, so that a busy machine slows all of them. The figures are medians over
+rounds of the ratio within a round. Ratios are to cross-entropy with the same number of classes,
+which removes the last layer's cost from the comparison of few and many classes. Short steps are
+repeated within a round.
 
     python benchmarks/density_step_time.py [--rounds 7] [--models mlp2 resnet18]
         [--classes 10 1000] [--batch-size 128] [--frozen-statistics]
@@ -28,7 +29,7 @@ LEARNING_RATE = 1e-6  # all steps of a net share its weights, which should stay 
 
 
 def density_by_hand(model: nn.Module, optimizer: optim.Optimizer, batch: rr.Batch) -> Step:
-    """The log-sum-exp formula as one writes it."""
+    """Write a step of the log-sum-exp formula by hand."""
 
     def step() -> None:
         x = batch.x.detach().requires_grad_()
@@ -44,7 +45,7 @@ def density_by_hand(model: nn.Module, optimizer: optim.Optimizer, batch: rr.Batc
 
 
 def repeated(step: Step, number: int) -> Step:
-    """A step done several times over."""
+    """Repeat a step several times."""
 
     def steps() -> None:
         for _ in range(number):
@@ -54,7 +55,7 @@ def repeated(step: Step, number: int) -> Step:
 
 
 def steps_of(name: str, classes: int, batch_size: int, frozen: bool) -> dict[str, Step]:
-    """Every step of a net with this many classes."""
+    """Make every step for a net with this number of classes."""
     channels, *size = SHAPES[name]
     model = rr.models.create(name, classes=classes, channels=channels, size=tuple(size))
     optimizer = optim.Adam(model.parameters(), lr=LEARNING_RATE)

@@ -1,6 +1,6 @@
-"""What a training step costs, as ratios measured in one run.
+"""Measure the time of a training step, as ratios in one run.
 
-Each round times every kind of step once, in turn, so that a busy machine slows all of them; the
+Each round times every kind of step once, in turn, so that a busy machine slows all of them. The
 figures are medians over rounds of the ratio within a round.
 
     OMP_NUM_THREADS=1 python benchmarks/step_time.py [--rounds 40] [--out FILE]
@@ -20,7 +20,7 @@ from timing import Step
 
 
 def r3_by_hand(model: nn.Module, batch: rr.Batch) -> Step:
-    """The same formula as `rr.recipes.r3`, written out with a double backward."""
+    """Write a step of the formula of `rr.recipes.r3` by hand, with a double backward pass."""
     optimizer = optim.Adam(model.parameters(), lr=1e-4)
 
     def step() -> None:
@@ -36,7 +36,7 @@ def r3_by_hand(model: nn.Module, batch: rr.Batch) -> Step:
 
 
 def corner_batch(size: int, shape: tuple[int, int, int]) -> rr.Batch:
-    """Random images with a 4 x 4 mask in one of the four corners, as Decoy MNIST has them."""
+    """Make random images with a 4 x 4 mask in one of the four corners, as in Decoy MNIST."""
     x = torch.rand(size, *shape)
     mask: Tensor = torch.zeros(size, 1, *shape[1:])
     for number in range(size):
@@ -47,7 +47,7 @@ def corner_batch(size: int, shape: tuple[int, int, int]) -> rr.Batch:
 
 
 def medians(steps: dict[str, Step], base: str, rounds: int) -> dict[str, float]:
-    """Median over rounds of each step's time relative to ``base`` in the same round."""
+    """Return the median over rounds of each step's time relative to ``base`` in the same round."""
     seconds = timing.seconds_of(steps, rounds, warm_up=3)
     return {name: timing.ratio(seconds, name, base) for name in steps}
 
@@ -55,7 +55,7 @@ def medians(steps: dict[str, Step], base: str, rounds: int) -> dict[str, float]:
 def measure(
     model: Callable[[], nn.Module], batch: rr.Batch, rounds: int, boxes: bool
 ) -> dict[str, float]:
-    """Ratios of one net; ``boxes`` adds the recipes that move masked features."""
+    """Return the ratios of one net. ``boxes`` adds the recipes that move masked features."""
     steps = {
         "cross_entropy by hand": timing.cross_entropy_step(model(), batch),
         "erm": timing.library_step(model(), batch, rr.recipes.erm()),
