@@ -188,19 +188,28 @@ def tables() -> dict[str, str]:
 
 def key() -> str:
     """Show leakage, accuracy and one attack of the main methods."""
-    names = ("ST", "AT (PGD)", "IG-SUM", "InputGrad", SUM, "InputGrad (p = 1)", P1)
+    names = {
+        "ST": "ST",
+        "AT (PGD)": "AT (PGD)",
+        "IG-SUM": "IG-SUM",
+        "InputGrad": "InputGrad, p = 2",
+        SUM: "Density, p = 2",
+        "InputGrad (p = 1)": "InputGrad, p = 1",
+        P1: "Density, p = 1",
+    }
     rows = []
-    for name in names:
+    for name, label in names.items():
         found = {measure: one["ours"] for measure, one in measured(TABLE)[NET, name].items()}
         rows.append(
             (
-                name,
+                label,
                 cell(found["leakage"], scale=1, digits=2),
-                *(cell(found[measure]) for measure in ("leaked share", "accuracy")),
-                cell(found["PGD-20 linf 0.1"]),
+                cell(found["leaked share"], digits=0),
+                cell(found["accuracy"]),
+                cell(found["PGD-20 linf 0.1"], digits=0),
             )
         )
-    return markdown(("method", "leakage", "leaked share", "accuracy", "after PGD"), rows)
+    return markdown(("method", "leakage", "share", "accuracy", "after PGD"), rows)
 
 
 def equal_accuracy() -> str:

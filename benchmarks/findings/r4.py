@@ -90,12 +90,12 @@ def key() -> str:
 
 def corruption() -> str:
     """Show the worst groups with wrong masks."""
-    kinds = ("right", "misposition", "shift", "shrink", "dilation")
+    methods = ("R3", "Cert-R4")
     rows = [
-        (method, *(percent(worst(kind, method, "r4-corruption")) for kind in kinds))
-        for method in ("R3", "Cert-R4")
+        (kind, *(percent(worst(kind, method, "r4-corruption")) for method in methods))
+        for kind in ("right", "misposition", "shift", "shrink", "dilation")
     ]
-    return markdown(("method", *kinds), rows)
+    return markdown(("masks", *methods), rows)
 
 
 def certificates() -> str:
