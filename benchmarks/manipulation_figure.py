@@ -9,7 +9,7 @@ picture has the image, then each run's input gradient before and after the attac
         --picture docs/images/manipulation.png --out benchmarks/results/manipulation.json
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from rich.progress import track
@@ -27,8 +27,7 @@ from timing import publish
 TOP = 0.1
 
 
-@dataclass(frozen=True)
-class Attacked:
+class Attacked(NamedTuple):
     """The maps of one run before and after the attack, and the measured figures."""
 
     before: Tensor

@@ -50,7 +50,7 @@ def filled(page: Path) -> str:
     """Return the text of a page with its tables and numbers as the kept results give them."""
     findings = importlib.import_module(f"findings.{paper_of(page)}")
     text = page.read_text()
-    for place, known in ((TABLE, findings.tables()), (VALUE, findings.values())):
+    for place, known in ((TABLE, findings.TABLES), (VALUE, findings.values())):
         for name in (match["name"] for match in place.finditer(text)):
             if name not in known:
                 raise SystemExit(
@@ -62,7 +62,7 @@ def filled(page: Path) -> str:
         return f"{match[1]}\n{table}\n\n{match[4]}"
 
     def table(match: re.Match[str]) -> str:
-        return f"{match[1]}\n{findings.tables()[match['name']]}\n\n{match[3]}"
+        return f"{match[1]}\n{findings.TABLES[match['name']]()}\n\n{match[3]}"
 
     def value(match: re.Match[str]) -> str:
         return f"{findings.values()[match['name']]}<!--{match['name']}-->"

@@ -175,17 +175,6 @@ def falls_of(names: list[str]) -> list[float]:
     return falls([mean(name, "leakage") for name in names], mean("ST", "leakage"))
 
 
-@cache
-def tables() -> dict[str, str]:
-    """Return the tables that no suite prints, by name."""
-    return {
-        "key": key(),
-        "equal-accuracy": equal_accuracy(),
-        "foolbox": foolbox(),
-        "step-time": step_time(),
-    }
-
-
 def key() -> str:
     """Show leakage, accuracy and one attack of the main methods."""
     names = {
@@ -266,3 +255,6 @@ def step_time() -> str:
         "beside 10 classes",
     )
     return markdown(header, rows)
+
+
+TABLES = {"key": key, "equal-accuracy": equal_accuracy, "foolbox": foolbox, "step-time": step_time}

@@ -114,12 +114,6 @@ def values() -> dict[str, str]:
     }
 
 
-@cache
-def tables() -> dict[str, str]:
-    """Return the tables that no suite prints, by name."""
-    return {"key": key(), "cost": cost_table()}
-
-
 def key() -> str:
     """Show the worst groups of the methods that need no masks."""
     suite = measured("masktune-table1")
@@ -144,3 +138,6 @@ def cost_table() -> str:
         for name, value in found[kind].items()
     ]
     return markdown(("kind", "step", "value"), rows)
+
+
+TABLES = {"key": key, "cost": cost_table}

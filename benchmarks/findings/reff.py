@@ -134,18 +134,6 @@ def values() -> dict[str, str]:
     }
 
 
-@cache
-def tables() -> dict[str, str]:
-    """Return the tables that no suite prints, by name."""
-    return {
-        "key": key(),
-        "skin": skin_table(),
-        "pseudo-masks": pseudo_masks(),
-        "attributions": attributions(),
-        "step-time": step_time(),
-    }
-
-
 def key() -> str:
     """Compare accuracies with the paper's, and show the heat."""
     rows = []
@@ -213,3 +201,12 @@ def step_time() -> str:
         for other, ratio in ratios.items()
     ]
     return markdown(("step", "compared with", "ratio"), rows)
+
+
+TABLES = {
+    "key": key,
+    "skin": skin_table,
+    "pseudo-masks": pseudo_masks,
+    "attributions": attributions,
+    "step-time": step_time,
+}
