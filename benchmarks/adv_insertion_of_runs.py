@@ -1,7 +1,7 @@
-"""Adv-Insertion of a suite's finished runs on more images than the suite has time for.
+"""Measure Adv-Insertion of a suite's finished runs on more images than the suite has.
 
-Of the runs that `rightreasons bench run alignment-table1 --out OUT` left in `OUT/runs`, those of
-each method's chosen setting. The input gradient alone is attacked, with the suite's own settings.
+`rightreasons bench run alignment-table1 --out OUT` keeps its runs in `OUT/runs`. The script takes
+those of each method's chosen setting. It attacks the input gradient with the suite's settings.
 
     python benchmarks/adv_insertion_of_runs.py OUT --data-dir DIR [--samples 1000]
         [--out benchmarks/results/adv_insertion_of_runs.json]
@@ -22,7 +22,7 @@ SUITE, METRIC = "alignment-table1", "adv_insertion"
 
 
 def measured(folder: Path, data: rr.datasets.Splits, samples: int) -> float:
-    """Of one run's model, on the first test images."""
+    """Measure one run's model on the first test images."""
     run = load_run(folder)
     settings = {**run.config.metric_settings[METRIC], "explainers": "input_gradient"}
     del settings["max_samples"]

@@ -1,10 +1,10 @@
-"""What a step of the alignment terms costs in time and memory, as ratios measured in one run.
+"""Measure the time and memory of a step of the alignment terms, as ratios in one run.
 
-Every term stands beside a step of the same formula written by hand. Time: each round runs every
-step once, in turn, so that a busy machine slows all of them; the figures are medians over rounds
-of the ratio within a round. Memory: the largest number of bytes in tensors at once during a step,
-parameters, their gradients, Adam's state and the batch included, from the allocation events of
-torch.profiler, so that neither the interpreter nor kept caches count; every step is profiled once.
+The script compares every term with a step of the same formula written by hand. Each round runs
+every step once, in turn, so that a busy machine slows all of them. Time is the median over rounds
+of the ratio within a round. Memory is the largest number of bytes in tensors during a step. It
+includes parameters, gradients, Adam's state and the batch. It comes from the allocation events of
+torch.profiler, which count neither the interpreter nor caches. Every step is profiled once.
 
     python benchmarks/alignment_step_time.py [--rounds 10] [--models lenet_relu ...] [--terms ...]
         [--out benchmarks/results/alignment_step_time.json]
@@ -22,6 +22,7 @@ from torch.nn import functional
 import rightreasons as rr
 from timing import (
     Step,
+    library_step,
     machine,
     peak_tensor_bytes,
     publish,
@@ -171,7 +172,7 @@ NEEDS_CURVATURE = {"hessian"}
 
 
 def hand_step(model: nn.Module, batch: rr.Batch, penalty: Penalty | None) -> Step:
-    """A step as one writes it; in a net with BatchNorm the penalty sees frozen statistics."""
+    """Write a step by hand. In a net with BatchNorm the penalty uses frozen statistics."""
     optimizer = optim.Adam(model.parameters(), lr=1e-4)
     apart = any(isinstance(module, nn.BatchNorm2d) for module in model.modules())
 
@@ -194,22 +195,8 @@ def hand_step(model: nn.Module, batch: rr.Batch, penalty: Penalty | None) -> Ste
     return step
 
 
-def library_step(model: nn.Module, batch: rr.Batch, objective: rr.Objective) -> Step:
-    """What a user of the library writes in a loop of their own."""
-    optimizer = optim.Adam(model.parameters(), lr=1e-4)
-    objective = objective.with_settings(frozen_statistics=True)
-
-    def step() -> None:
-        loss = objective(model, batch)
-        optimizer.zero_grad()
-        loss.total.backward()
-        optimizer.step()
-
-    return step
-
-
 def held_bytes(model: nn.Module, batch: rr.Batch) -> int:
-    """What is there before a step: parameters, gradients, Adam's two moments, and the batch."""
+    """Count the bytes before a step: parameters, gradients, Adam's two moments, and the batch."""
     floats = 4 * sum(weight.numel() for weight in model.parameters()) + batch.x.numel()
     return floats * batch.x.element_size()
 
@@ -224,7 +211,8 @@ def measure(
     measured = [term for term in terms if bends or term not in NEEDS_CURVATURE]
     for term in measured:
         steps[f"{term} by hand"] = hand_step(make(), batch, BY_HAND[term])
-        steps[term] = library_step(make(), batch, rr.recipes.RECIPES.create(term))
+        objective = rr.recipes.RECIPES.create(term).with_settings(frozen_statistics=True)
+        steps[term] = library_step(make(), batch, objective)
     seconds = seconds_of(steps, rounds)
     held = held_bytes(make(), batch)
     memory = {step: held + peak_tensor_bytes(steps[step]) for step in steps}

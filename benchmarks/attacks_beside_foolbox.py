@@ -1,11 +1,11 @@
-"""PGD and APGD beside Foolbox's PGD on the same net and images: accuracy that is left.
+"""Compare PGD and APGD with Foolbox's PGD on the same net and images, by the accuracy left.
 
-Foolbox reports its last point, ours the first on the way that fools the net. Deterministic attacks
-of fewer steps are the beginnings of longer ones, so that Foolbox's attacks of 1, 2, ... steps
-together have fooled the net wherever a point on the way does; that column is what ours must equal,
-image by image. APGD with the loss of PGD takes as many steps as PGD. The pair of AutoAttack takes
-these and as many for each of up to nine rivals, ten times as many in all; beside it stands PGD with
-nine restarts.
+Foolbox reports its last point. PGD here reports the first point that fools the net. Deterministic
+attacks of fewer steps are the beginnings of longer ones. Foolbox's attacks of 1, 2, ... steps
+together therefore show whether any point fools the net. PGD here must equal that column image by
+image. APGD with the loss of PGD takes as many steps as PGD. The pair of AutoAttack takes these and
+as many for each of up to nine rivals, ten times as many in all. The script compares it with ten
+runs of PGD.
 
     pip install foolbox
     python benchmarks/attacks_beside_foolbox.py [--images 800] [--steps 20]

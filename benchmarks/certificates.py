@@ -1,22 +1,22 @@
-"""What can be proved of models that were trained not to read the patch, and of one that was not.
+"""Certify models that were trained with and without guidance on Decoy MNIST.
 
-Trains each recipe with its defaults on Decoy MNIST and certifies it over the full range of the
-masked features: can any value of the patch change the prediction?
+Each recipe trains with its defaults. The certificate covers the full range of the masked features:
+it says whether any value of the patch changes the prediction.
 
     python benchmarks/certificates.py --data-dir DIR [--out benchmarks/results/certificates.json]
 """
 
 import argparse
-import json
 from pathlib import Path
 
 import rightreasons as rr
+from timing import publish
 
 RECIPES = ("erm", "r3", "ibp_ex", "cert_r4")
 
 
 def certified(recipe: str, data: rr.datasets.Splits, epochs: int) -> dict[str, float]:
-    """Worst group, and the shares of test samples with each verdict."""
+    """Measure the worst group and the shares of test samples with each verdict."""
     model = rr.models.create("mlp", classes=10, channels=1, size=(28, 28))
     objective = rr.objectives.recipes.RECIPES.create(recipe)
     rr.fit(model, objective, data.train, epochs=epochs, batch_size=250, lr=2e-3, seed=0)
@@ -35,10 +35,7 @@ def main() -> None:
     for colours in ("faint", "ross"):
         data = rr.datasets.decoy_mnist(options.data_dir, colours=colours, seed=0)
         result[colours] = {name: certified(name, data, options.epochs) for name in RECIPES}
-        print(json.dumps(result[colours], indent=2), flush=True)
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(result, indent=2) + "\n")
+    publish(result, options.out)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A suite's finished runs of each method's chosen setting, for the scripts beside this one."""
+"""Find a suite's finished runs of each method's chosen setting."""
 
 import argparse
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ Runs = list[tuple[str, Path]]
 
 
 def runs_parser(description: str) -> argparse.ArgumentParser:
-    """Arguments of a script that looks at runs again."""
+    """Make a parser for a folder of runs, the data, the number of samples and the output."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("folder", type=Path, help="what `bench run` was given as --out")
     parser.add_argument("--data-dir", required=True)
@@ -24,7 +24,7 @@ def runs_parser(description: str) -> argparse.ArgumentParser:
 def chosen_runs(
     suite: str, folder: Path, data_dir: str, methods: Sequence[str] | None = None
 ) -> tuple[Runs, rr.datasets.Splits]:
-    """Every method's name with each of its runs, and the data of all of them."""
+    """Return each run with its method's name, and the data that all runs share."""
     runs = [
         (line.line.method.name, folder / "runs" / row.address)
         for line in benchmark.show_suite(suite, folder).lines

@@ -1,42 +1,36 @@
-"""What do models look at: the lesion, or the ruler beside it?
+"""Draw attribution maps of finished runs on test images that have a mask.
 
-Draws a line for each test image: the image, the image with its mask outlined, then for each run its
-input gradient and its Grad-CAM map. Images are those of one group that have a mask, the last group
-unless told, which in Decoy HAM is malignant lesions with an artefact. Runs of the suite
-`reff-decoy-ham` lie in `OUT/runs`, by the address of their row; name ERM's first, then a guided one
-of the same seed, to see before and after.
+Each row of the picture has the image, the image with its mask outlined, and two maps of each run:
+the input gradient and Grad-CAM. The images are those of one group, by default the last one. In
+Decoy HAM that group is the malignant lesions with an artefact. The suite `reff-decoy-ham` keeps its
+runs in `OUT/runs`, by the address of their row. Name the run of ERM first and then a guided run of
+the same seed, so that the picture shows before and after.
 
     python benchmarks/decoy_ham_pictures.py --run "ERM=OUT/runs/ADDRESS" \
         --run "R3=OUT/runs/ADDRESS" --data-dir DIR \
         --picture docs/images/decoy_ham.png --out benchmarks/results/decoy_ham_pictures.json
 """
 
-import argparse
-import base64
-import io
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 
 import rightreasons as rr
+from map_sheet import named_runs, save_sheet, sheet_parser
 from rightreasons.explainers import GradCAM, InputGradient, last_spatial_layer
 from rightreasons.report.picture import overlay, portrait, share_in_mask
-from rightreasons.run.run import Run, load_run
+from rightreasons.run import Run
+from timing import publish
 
-GAP = 6
 CHUNK = 100
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What one run's model answers and looks at, image by image."""
+    """The attribution maps and the right answers of one run's model, image by image."""
 
     gradient: Tensor
     heat: Tensor
@@ -44,7 +38,7 @@ class Seen:
 
 
 def seen(run: Run, data: rr.datasets.Splits, batch: rr.Batch) -> Seen:
-    """Attributions of the true class and whether the answer is right."""
+    """Compute attributions of the true class, and check the answers."""
     model = run.load_model(data)
     layer = run.config.metric_settings.get("cam_mass", {}).get("layer")
     heat = GradCAM(layers=layer or last_spatial_layer(model, batch.x[:1]))
@@ -58,7 +52,7 @@ def seen(run: Run, data: rr.datasets.Splits, batch: rr.Batch) -> Seen:
 
 
 def figures(found: Seen, mask: Tensor) -> dict[str, float]:
-    """The means over all images that were looked at."""
+    """Return accuracy and mean shares of the attributions in the mask."""
     shares = {
         name: [share_in_mask(a.numpy(), m.numpy()) for a, m in zip(maps, mask, strict=True)]
         for name, maps in (("gradient", found.gradient), ("heat", found.heat))
@@ -73,7 +67,7 @@ def figures(found: Seen, mask: Tensor) -> dict[str, float]:
 
 
 def masked_rows(data: rr.datasets.Splits, group: str | None) -> Tensor:
-    """Where test images of a group lie that have a mask."""
+    """Return the indices of the test images of a group that have a mask."""
     names, groups = data.card.groups, data.test.groups
     rows = torch.arange(len(data.test))
     if groups is not None and names:
@@ -92,52 +86,38 @@ def masked_rows(data: rr.datasets.Splits, group: str | None) -> Tensor:
 
 
 def spread(rows: Tensor, count: int) -> Tensor:
-    """So many of them, evenly spread."""
+    """Choose ``count`` of the rows, evenly spread."""
     return rows[torch.linspace(0, len(rows) - 1, min(count, len(rows))).long()]
 
 
-def pixels(address: str) -> NDArray[np.uint8]:
-    content = base64.b64decode(address.partition(",")[2])
-    return np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
-
-
-def sheet(
-    batch: rr.Batch, runs: Sequence[Seen], rows: Tensor, valid_range: tuple[float, float]
-) -> Image.Image:
-    """One line an image: the image, its mask, and each run's two maps."""
-    lines = []
-    for number in rows.tolist():
+def rows_of(
+    batch: rr.Batch, runs: Sequence[Seen], numbers: Tensor, valid_range: tuple[float, float]
+) -> list[list[str]]:
+    """Draw for each image: the image, its mask, and the two maps of each run."""
+    rows = []
+    for number in numbers.tolist():
         x, mask = batch.x[number].numpy(), batch.mask[number].numpy()
-        cells = [portrait(x, None, valid_range), portrait(x, mask, valid_range)]
-        for run in runs:
-            for maps in (run.gradient, run.heat):
-                cells.append(overlay(x, maps[number].numpy(), mask, valid_range))
-        drawn = [pixels(cell) for cell in cells]
-        gap = np.full((drawn[0].shape[0], GAP, 3), 255, np.uint8)
-        lines.append(np.concatenate([part for cell in drawn for part in (cell, gap)], axis=1))
-    space = np.full((GAP, lines[0].shape[1], 3), 255, np.uint8)
-    return Image.fromarray(np.concatenate([part for line in lines for part in (line, space)]))
+        maps = [maps[number].numpy() for run in runs for maps in (run.gradient, run.heat)]
+        rows.append(
+            [
+                portrait(x, None, valid_range),
+                portrait(x, mask, valid_range),
+                *(overlay(x, one, mask, valid_range) for one in maps),
+            ]
+        )
+    return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--run", action="append", required=True, help="NAME=FOLDER; repeatable")
-    parser.add_argument("--data-dir")
-    parser.add_argument("--group", help="name of a group; the last one unless told")
-    parser.add_argument("--samples", type=int, default=200)
-    parser.add_argument("--shown", type=int, default=6)
-    parser.add_argument("--picture", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = sheet_parser(__doc__, shown=6, data_dir_required=False)
+    parser.add_argument("--group", help="name of a group; the last one by default")
     options = parser.parse_args(arguments)
-    runs = {name: load_run(folder) for name, folder in (r.split("=", 1) for r in options.run)}
-    first = next(iter(runs.values()))
-    data = replace(first.config, data_dir=options.data_dir).load_data()
+    runs, data = named_runs(options)
     batch = data.test.take(spread(masked_rows(data, options.group), options.samples))
     found = {name: seen(run, data, batch) for name, run in runs.items()}
     shown = spread(torch.arange(len(batch)), options.shown)
-    options.picture.parent.mkdir(parents=True, exist_ok=True)
-    drawn = sheet(batch, list(found.values()), shown, data.card.valid_range)
-    drawn.save(options.picture, optimize=True)
+    drawn = rows_of(batch, list(found.values()), shown, data.card.valid_range)
+    save_sheet(drawn, options.picture)
     result = {
         "samples": len(batch),
         "share of pixels in the mask": round(float(batch.mask.mean()), 4),
@@ -146,9 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             name: run.right[shown].tolist() for name, run in found.items()
         },
     }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=2))
+    publish(result, options.out)
 
 
 if __name__ == "__main__":

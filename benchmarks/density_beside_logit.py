@@ -1,9 +1,9 @@
-"""How far apart are the gradients that Density and InputGrad make small?
+"""Compare the gradients that Density and InputGrad penalise.
 
-Density's is the mean of all logits' gradients, weighted by their probabilities; InputGrad's is that
-of the label's logit alone. The surer a net is of the label, the nearer they come to each other. Of
-the runs that `rightreasons bench run density-table1 --out OUT` left in `OUT/runs`, those of each
-method's chosen setting; on training images, where the penalties act.
+Density's gradient is the mean of all logits' gradients, weighted by their probabilities. InputGrad
+has that of the label's logit. The surer a net is of the label, the closer the two are.
+`rightreasons bench run density-table1 --out OUT` keeps its runs in `OUT/runs`. The script takes
+those of each method's chosen setting, and training images, because the penalties act on these.
 
     python benchmarks/density_beside_logit.py OUT --data-dir DIR [--samples 1000]
         [--out benchmarks/results/density_beside_logit.json]
@@ -29,7 +29,7 @@ def gradient(of: Tensor, x: Tensor) -> Tensor:
 
 
 def compared(model: nn.Module, batch: rr.Batch) -> dict[str, float]:
-    """Means over images: the label's probability, and the two gradients' cosine and lengths."""
+    """Return means over images: the label's probability, the gradients' cosine and lengths."""
     x = batch.x.clone().requires_grad_()
     logits = model.eval()(x)
     label = logits.gather(1, batch.y[:, None]).squeeze(1)

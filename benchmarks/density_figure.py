@@ -1,11 +1,11 @@
-"""Leakage over accuracy as the penalty grows: Density against InputGrad, as a figure and figures.
+"""Draw and compare leakage over accuracy as the penalties of Density and InputGrad grow.
 
-Reads the rows of the suite `density-figure4`, the mean over seeds of each weight. The paper's
-Figure 4 draws every measure over the weight; equal weights are not equal penalties, so that here
-leakage stands over accuracy. At each point of Density's lines (p = 2 and p = 1) the leakage of each
-of InputGrad's (of the logit, of the loss, with p = 1) at the same accuracy is interpolated between
-neighbours along its sweep, the smallest if the line passes that accuracy twice; a point with an
-accuracy that InputGrad has at no weight is told of and not compared.
+The script reads the rows of the suite `density-figure4` and takes means over seeds for each weight.
+The paper's Figure 4 draws every measure over the weight. Equal weights are not equal penalties, so
+this figure draws leakage over accuracy. The script also compares at equal accuracy: at each point
+of Density's lines it interpolates the leakage of InputGrad between neighbours of the sweep. It
+takes the smallest value if a line passes that accuracy twice. It does not compare a point whose
+accuracy InputGrad has at no weight.
 
     rightreasons bench run density-figure4 --out benchmarks/results/density
     python benchmarks/density_figure.py [--rows benchmarks/results/density]
@@ -35,7 +35,7 @@ Line = list[dict[str, float]]
 
 
 def lines_of(rows: Path) -> dict[str, Line]:
-    """By method, the means of each weight, in the order of weights."""
+    """Return the means of each weight by method, in the order of weights."""
     lines: dict[str, Line] = {name: [] for name in COLOURS}
     for line in benchmark.show_suite(SUITE, rows).to_dict()["lines"]:
         found = {name: value["ours"] for name, value in line["measures"].items()}
@@ -48,7 +48,7 @@ def lines_of(rows: Path) -> dict[str, Line]:
 
 
 def leakage_at(accuracy: float, line: Line) -> float | None:
-    """Linear between neighbours around this accuracy, the smallest of them; None outside."""
+    """Interpolate the smallest leakage at this accuracy. None outside the line."""
     found = []
     for one, other in zip(line, line[1:], strict=False):
         low, high = sorted((one, other), key=lambda point: point["accuracy"])
@@ -59,7 +59,7 @@ def leakage_at(accuracy: float, line: Line) -> float | None:
 
 
 def compared(density: Line, line: Line) -> list[dict[str, float | None]]:
-    """Another method's leakage beside Density's at Density's accuracies."""
+    """Compare another method's leakage with Density's at Density's accuracies."""
     found: list[dict[str, float | None]] = []
     for point in density:
         leakage = leakage_at(point["accuracy"], line)

@@ -1,11 +1,11 @@
-"""The density gradient's size over a training, and over the size of logits: a figure and its data.
+"""Draw the density gradient's size during training, and over the size of logits.
 
-As the density paper's Figure 2a: nets with the same weights and batches are trained with the plain
-form of the density term (equation 4) and with the log-sum-exp, in single precision, at a rate that
-grows from step to step and the logits with it. Each line shows the mean norm of the log-density's
-gradient over a batch, as its form computes it, and ends where that, or the step it asks for, is no
-number. The second figure does not train: it adds a constant to all logits of a fresh net, which
-changes nothing in exact arithmetic.
+The first figure is the density paper's Figure 2a. Two nets train from the same weights on the same
+batches, in single precision. One has the plain form of the density term (equation 4), the other the
+log-sum-exp. The rate grows from step to step, and the logits grow with it. Each line shows the mean
+norm of the log-density's gradient over a batch, as its form computes it. It ends where the norm or
+the next step is no number. The second figure does not train. It adds a constant to all logits of a
+fresh net, which changes nothing in exact arithmetic.
 
     python benchmarks/density_stability.py [--model mlp2] [--steps 150] [--last-rate 0.12]
         [--weight 0.01] [--data-dir ../shared/data] [--pictures docs/images]
@@ -37,7 +37,7 @@ SHIFTS = [
 
 
 def size_of(form: str, model: nn.Module, batch: rr.Batch) -> float | None:
-    """The mean norm that a form of the term gives; None if it is no finite number."""
+    """Return the mean norm that a form of the term gives, or None if it is not finite."""
     value = Density(form=form).as_objective()(model, batch).total.item()
     return value if math.isfinite(value) else None
 
@@ -50,7 +50,7 @@ class Shifted(nn.Module):
         self.net, self.shift = net, shift
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Shifted logits."""
+        """Return the shifted logits."""
         logits: torch.Tensor = self.net(x) + self.shift
         return logits
 
@@ -58,7 +58,7 @@ class Shifted(nn.Module):
 def trained(
     form: str, config: Config, steps: int, last_rate: float, weight: float
 ) -> tuple[Points, Points]:
-    """The term's size and the largest logit at every step, until there is no number."""
+    """Return the term's size and the largest logit at every step, until one is no number."""
     data = config.load_data()
     model = config.build_model(data)
     objective = rr.recipes.density(form=form, weight=weight)

@@ -1,10 +1,11 @@
-"""What a step of density smoothing costs, as ratios measured in one run.
+"""Measure the time of a step of density smoothing, as ratios in one run.
 
-All forms stand beside plain cross-entropy, the input-gradient penalty and the log-sum-exp formula
-written by hand, with few and with many classes. Each round runs every step once, in turn, so that
-a busy machine slows all of them; the figures are medians over rounds of the ratio within a round.
-Ratios are to cross-entropy with the same number of classes, which takes the last layer's own cost
-out of the comparison between few and many classes. Short steps are repeated within a round.
+The script compares all forms with plain cross-entropy, with the input-gradient penalty, and with
+the log-sum-exp formula written by hand. It does so with few and with many classes. Each round runs
+every step once, in turn, so that a busy machine slows all of them. The figures are medians over
+rounds of the ratio within a round. Ratios are to cross-entropy with the same number of classes,
+which removes the last layer's cost from the comparison of few and many classes. Short steps are
+repeated within a round.
 
     python benchmarks/density_step_time.py [--rounds 7] [--models mlp2 resnet18]
         [--classes 10 1000] [--batch-size 128] [--frozen-statistics]
@@ -16,7 +17,8 @@ from torch import nn, optim
 from torch.nn import functional
 
 import rightreasons as rr
-from timing import Step, machine, publish, ratio, seconds_of, step_parser
+import timing
+from timing import Step
 
 BASE = "cross_entropy by hand"
 PENALTY = "input_gradient"
@@ -26,20 +28,8 @@ SHAPES = {"mlp2": (1, 56, 28), "resnet18": (3, 32, 32)}
 LEARNING_RATE = 1e-6  # all steps of a net share its weights, which should stay where they are
 
 
-def hand_step(model: nn.Module, optimizer: optim.Optimizer, batch: rr.Batch) -> Step:
-    """Cross-entropy as one writes it."""
-
-    def step() -> None:
-        loss = functional.cross_entropy(model(batch.x), batch.y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-    return step
-
-
 def density_by_hand(model: nn.Module, optimizer: optim.Optimizer, batch: rr.Batch) -> Step:
-    """The log-sum-exp formula as one writes it."""
+    """Write a step of the log-sum-exp formula by hand."""
 
     def step() -> None:
         x = batch.x.detach().requires_grad_()
@@ -54,22 +44,8 @@ def density_by_hand(model: nn.Module, optimizer: optim.Optimizer, batch: rr.Batc
     return step
 
 
-def library_step(
-    model: nn.Module, optimizer: optim.Optimizer, batch: rr.Batch, objective: rr.Objective
-) -> Step:
-    """What a user of the library writes in a loop of their own."""
-
-    def step() -> None:
-        loss = objective(model, batch)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-    return step
-
-
 def repeated(step: Step, number: int) -> Step:
-    """A step done several times over."""
+    """Repeat a step several times."""
 
     def steps() -> None:
         for _ in range(number):
@@ -79,7 +55,7 @@ def repeated(step: Step, number: int) -> Step:
 
 
 def steps_of(name: str, classes: int, batch_size: int, frozen: bool) -> dict[str, Step]:
-    """Every step of a net with this many classes."""
+    """Make every step for a net with this number of classes."""
     channels, *size = SHAPES[name]
     model = rr.models.create(name, classes=classes, channels=channels, size=tuple(size))
     optimizer = optim.Adam(model.parameters(), lr=LEARNING_RATE)
@@ -88,10 +64,10 @@ def steps_of(name: str, classes: int, batch_size: int, frozen: bool) -> dict[str
 
     def made(objective: rr.Objective) -> Step:
         seen = objective.with_settings(frozen_statistics=frozen)
-        return library_step(model, optimizer, batch, seen)
+        return timing.library_step(model, batch, seen, optimizer)
 
     steps = {
-        BASE: hand_step(model, optimizer, batch),
+        BASE: timing.cross_entropy_step(model, batch, optimizer),
         "erm": made(rr.recipes.erm()),
         PENALTY: made(rr.recipes.input_gradient()),
         "density by hand": density_by_hand(model, optimizer, batch),
@@ -113,13 +89,13 @@ def measure(
         for step, run in steps_of(name, number, batch_size, frozen).items()
     }
     kinds = [step.removesuffix(f", {classes[0]}") for step in steps][: len(steps) // len(classes)]
-    seconds = seconds_of(steps, rounds)
+    seconds = timing.seconds_of(steps, rounds)
     result = {}
     for number in classes:
         times = {step: seconds[f"{step}, {number}"] for step in kinds}
-        result[f"{number} classes"] = {step: ratio(times, step, BASE) for step in kinds}
+        result[f"{number} classes"] = {step: timing.ratio(times, step, BASE) for step in kinds}
         result[f"{number} classes, beside {PENALTY}"] = {
-            step: ratio(times, step, PENALTY) for step in kinds if step.startswith("density")
+            step: timing.ratio(times, step, PENALTY) for step in kinds if step.startswith("density")
         }
     few, many = result[f"{min(classes)} classes"], result[f"{max(classes)} classes"]
     result["many classes beside few"] = {step: round(many[step] / few[step], 3) for step in kinds}
@@ -127,7 +103,7 @@ def measure(
 
 
 def main() -> None:
-    parser = step_parser(__doc__, rounds=7)
+    parser = timing.step_parser(__doc__, rounds=7)
     parser.add_argument("--models", nargs="+", choices=SHAPES, default=list(SHAPES))
     parser.add_argument("--classes", nargs="+", type=int, default=[10, 1000])
     parser.add_argument("--batch-size", type=int, default=128)
@@ -145,8 +121,8 @@ def main() -> None:
         for name in options.models
     }
     own = {"rounds": options.rounds, "frozen_statistics": options.frozen_statistics}
-    result["machine"] = machine() | own
-    publish(result, options.out)
+    result["machine"] = timing.machine() | own
+    timing.publish(result, options.out)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""RPS, Insertion and Adv-Insertion against loops, measured in one run.
+"""Time RPS, Insertion and Adv-Insertion beside loops in one run.
 
-Two loops, both one image at a time:
+There are two loops. Both take one image at a time:
 
-- by definition: every value is computed as the paper defines it, one image and one ratio (or one
-  draw of the noise) at a time: its explanation, or its attack, then its forward pass;
-- sharing: each image is explained, and attacked, once for all its ratios and draws.
+- by definition: computes every value as the paper defines it, for one image and one ratio or one
+  draw of the noise. It explains or attacks the image, then runs a forward pass.
+- sharing: explains and attacks each image once for all its ratios and draws.
 
-All sides get the same images, the same draws and the same settings, and their values are compared.
-The loops are given fewer images (--few), since they take that long; their seconds are scaled to the
-library's number.
+All sides get the same images, draws and settings, and the script compares their values. The loops
+get fewer images (--few), because they take long. Their seconds are scaled to the library's number
+of images.
 
     python benchmarks/explanation_metrics.py [--images 1000] [--few 20] [--steps 100]
         [--activation softplus] [--out benchmarks/results/explanation_metrics.json]
@@ -109,7 +109,7 @@ def inserted(model: nn.Module, x: Tensor, y: Tensor, order: Tensor, ratio: float
 def mean_curve(
     model: nn.Module, batch: rr.Batch, order_of: Callable[[Tensor, Tensor], Tensor], shares: bool
 ) -> float:
-    """Insertion in any order, averaged over images and ratios."""
+    """Return insertion in any order, averaged over images and ratios."""
     total = 0.0
     for n in range(len(batch)):
         x, y = batch.x[n : n + 1], batch.y[n]
@@ -174,7 +174,7 @@ def library(model: nn.Module, batch: rr.Batch, name: str, steps: int) -> Values:
 
 
 def cifar_like(images: int) -> rr.Batch:
-    """Smooth random pictures of CIFAR's size."""
+    """Make smooth random pictures of CIFAR's size."""
     rough = torch.rand(images, 3, 8, 8)
     x = functional.interpolate(rough, size=(32, 32), mode="bicubic").clamp(0, 1)
     return rr.Batch(x=x, y=torch.randint(10, (images,)))

@@ -1,11 +1,11 @@
-"""Insertion beside Quantus, in one run: the same values, and how long each takes.
+"""Compare Insertion with Quantus in one run: the values and the time.
 
-Quantus has no insertion, but its pixel flipping is one: given the pixels' places in the order of
-importance, it takes away the least important first, so that what is left after a share of 1 - r is
-what insertion shows at the ratio r. It flips the channels of a pixel one by one but refuses steps
-that do not divide the number of pixels, so that with three channels every third of its passes is
-one of insertion's: two thirds of its time are of no use here, and part of the ratio. Both sides get
-the same images, the same net, and their own way to batches.
+Quantus has no insertion, but its pixel flipping can give it. Given the pixels' ranks in the order
+of importance, it removes the least important first. What is left after a share of 1 - r is what
+insertion shows at the ratio r. It flips the channels of a pixel one by one, but refuses steps that
+do not divide the number of pixels. With three channels only every third of its passes is one of
+insertion's. The ratio includes the other two thirds. Both sides get the same images and the same
+net, and each makes its own batches.
 
     pip install quantus
     python benchmarks/insertion_beside_quantus.py [--images 1000] [--data-dir ../shared/data]
@@ -32,7 +32,7 @@ RATIOS = tuple(step / STEPS for step in range(STEPS))
 
 
 def by_quantus(model: nn.Module, batch: rr.Batch) -> tuple[float, float]:
-    """Seconds, and the mean over images and ratios."""
+    """Return the seconds, and the mean over images and ratios."""
     import quantus
 
     channels, *size = batch.x.shape[1:]
@@ -78,8 +78,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--few", type=int, default=250, help="images for Quantus")
-    parser.add_argument("--rounds", type=int, default=3, help="in turns; medians are told")
-    parser.add_argument("--width", type=float, default=0.25, help="of LeNet")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds")
+    parser.add_argument("--width", type=float, default=0.25, help="width of LeNet")
     parser.add_argument("--data-dir", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Lines of a figure as SVG, for the scripts beside this one."""
+"""Draw the lines of a figure as SVG."""
 
 from collections.abc import Callable, Mapping
 from html import escape
@@ -18,13 +18,13 @@ def line_figure(
     *,
     dots: bool = False,
 ) -> str:
-    """Lines as SVG; a cross marks where one ends in no number.
+    """Draw lines as SVG. A cross marks where a line ends in no number.
 
     Args:
-        title: What the height is.
-        ends: Words for the first and the last place of the horizontal axis.
-        lines: Their points by name, in the order in which they are joined.
-        colours: By the same names.
+        title: Name of the vertical axis.
+        ends: Labels of the two ends of the horizontal axis.
+        lines: Points of each line by its name, in the order in which they are joined.
+        colours: Colour of each line by its name.
         dots: Whether to mark the points.
     """
     width, left, top, right, bottom = 640, 70, 40, 620, 270
@@ -64,7 +64,7 @@ def line_figure(
 
 
 def _drawn(points: Points, colour: str, place: Place) -> list[str]:
-    """A path for each stretch of numbers, and crosses where there is none."""
+    """Draw a path for each run of numbers, and crosses where there is no number."""
     stretches: list[list[tuple[float, float]]] = [[]]
     crosses = []
     height = next((y for _, y in points if y is not None), 0.0)

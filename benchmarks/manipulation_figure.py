@@ -1,42 +1,34 @@
-"""Can an attacker move the explanation to a frame, and does alignment stop it?
+"""Attack the explanations of finished runs, so that they move to a frame.
 
-Attacks test images of finished runs (PGD within epsilon, towards a frame, prediction unchanged) and
-draws a line for each image: the image, then for each run its input gradient before and after. Runs
-of the suite `alignment-table1` lie in `OUT/runs`, by the address of their row.
+PGD changes test images within epsilon, towards a frame, and keeps the prediction. Each row of the
+picture has the image, then each run's input gradient before and after the attack. The suite
+`alignment-table1` keeps its runs in `OUT/runs`, by the address of their row.
 
     python benchmarks/manipulation_figure.py --run "CE only=OUT/runs/ADDRESS" \
         --run "l2 + cosine=OUT/runs/ADDRESS" --data-dir DIR --epsilon 2 4 \
         --picture docs/images/manipulation.png --out benchmarks/results/manipulation.json
 """
 
-import argparse
-import base64
-import io
-import json
-from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from PIL import Image
 from rich.progress import track
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 import rightreasons as rr
+from map_sheet import named_runs, save_sheet, sheet_parser
 from rightreasons.attacks import AttributionManipulation, frame_map
 from rightreasons.explainers import InputGradient, postprocessed
 from rightreasons.report.picture import overlay, portrait
-from rightreasons.run.run import Run, load_run
+from rightreasons.run import Run
+from timing import publish
 
 TOP = 0.1
-GAP = 6
 
 
-@dataclass(frozen=True)
-class Attacked:
-    """The maps of one run before and after the attack, and what the attack came to."""
+class Attacked(NamedTuple):
+    """The maps of one run before and after the attack, and the measured figures."""
 
     before: Tensor
     after: Tensor
@@ -78,53 +70,37 @@ def attacked(run: Run, data: rr.datasets.Splits, batch: rr.Batch, epsilon: float
 
 
 def _top(maps: Tensor) -> Tensor:
-    """1 at the pixels with the largest values of each map, a tenth of them."""
+    """Return 1 at the tenth of the pixels with the largest values of each map, else 0."""
     flat = maps.flatten(1)
     highest = flat.topk(round(flat.shape[1] * TOP), dim=1).indices
     return torch.zeros_like(flat).scatter_(1, highest, 1.0).reshape(maps.shape)
 
 
-def pixels(address: str) -> NDArray[np.uint8]:
-    content = base64.b64decode(address.partition(",")[2])
-    return np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
-
-
-def sheet(batch: rr.Batch, runs: list[Attacked], valid_range: tuple[float, float]) -> Image.Image:
-    """One line an image: the image, then each run's map before and after."""
-    lines = []
-    for number in range(len(batch)):
+def rows_of(
+    batch: rr.Batch, runs: list[Attacked], shown: Tensor, valid_range: tuple[float, float]
+) -> list[list[str]]:
+    """Draw for each image: the image, then each run's map before and after."""
+    rows = []
+    for number in shown.tolist():
         x = batch.x[number].numpy()
-        cells = [pixels(portrait(x, None, valid_range))]
-        for run in runs:
-            for maps in (run.before, run.after):
-                cells.append(pixels(overlay(x, maps[number].numpy(), None, valid_range)))
-        gap = np.full((cells[0].shape[0], GAP, 3), 255, np.uint8)
-        lines.append(np.concatenate([part for cell in cells for part in (cell, gap)], axis=1))
-    space = np.full((GAP, lines[0].shape[1], 3), 255, np.uint8)
-    return Image.fromarray(np.concatenate([part for line in lines for part in (line, space)]))
+        maps = [maps[number].numpy() for run in runs for maps in (run.before, run.after)]
+        attributions = [overlay(x, one, None, valid_range) for one in maps]
+        rows.append([portrait(x, None, valid_range), *attributions])
+    return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--run", action="append", required=True, help="NAME=FOLDER; repeatable")
-    parser.add_argument("--data-dir", required=True)
-    parser.add_argument("--samples", type=int, default=200)
+    parser = sheet_parser(__doc__, shown=5, data_dir_required=True)
     parser.add_argument(
         "--epsilon",
         type=float,
         nargs="+",
         default=[4.0],
-        help="in 255ths; the picture is of the first",
+        help="radii in 255ths; the picture shows the first",
     )
-    parser.add_argument("--shown", type=int, default=5)
-    parser.add_argument("--picture", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    runs = {name: load_run(folder) for name, folder in (r.split("=", 1) for r in options.run)}
-    first = next(iter(runs.values()))
-    data = replace(first.config, data_dir=options.data_dir).load_data()
-    places = torch.linspace(0, len(data.test) - 1, options.samples).long()
-    batch = data.test.take(places)
+    runs, data = named_runs(options)
+    batch = data.test.take(torch.linspace(0, len(data.test) - 1, options.samples).long())
     found = {
         epsilon: {
             name: attacked(run, data, batch, epsilon / 255)
@@ -132,19 +108,14 @@ def main() -> None:
         }
         for epsilon in options.epsilon
     }
-    pictured = found[options.epsilon[0]].values()
+    pictured = list(found[options.epsilon[0]].values())
     shown = torch.linspace(0, options.samples - 1, options.shown).long()
-    some = [Attacked(run.before[shown], run.after[shown], run.figures) for run in pictured]
-    options.picture.parent.mkdir(parents=True, exist_ok=True)
-    sheet(batch[shown], some, data.card.valid_range).save(options.picture, optimize=True)
-    told = {
+    save_sheet(rows_of(batch, pictured, shown, data.card.valid_range), options.picture)
+    figures = {
         f"epsilon {epsilon:g}/255": {name: run.figures for name, run in by_run.items()}
         for epsilon, by_run in found.items()
     }
-    result = {"samples": options.samples, **told}
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=2))
+    publish({"samples": options.samples, **figures}, options.out)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What MaskTune's second stage costs in time and memory, measured in one run.
+"""Measure the time and memory of MaskTune's second stage in one run.
 
-Random images of the size of biased MNIST, half of them with its blue square, and the paper's small
-net. Each round does each of these once, in turn:
+The images are random and of the size of biased MNIST, half of them with its blue square. The net is
+the paper's small one. Each round does each of these once, in turn:
 
 - an evaluation pass with gradients: the predicted logit's gradient at the input, and, apart, at the
   layer XGrad-CAM reads, which is all it needs;
@@ -9,12 +9,12 @@ net. Each round does each of these once, in turn:
 - an epoch of ERM;
 - the whole second stage: masking, and an epoch on the covered images.
 
-Time is the processor's, of all threads, so that others on the machine do not count; figures are
-medians over rounds, ratios of what was measured in the same round. Memory is counted, so that it is
-the same in every run: the most bytes in tensors at once, from the allocation events of
-torch.profiler, and the most in arrays and objects of Python, from tracemalloc, added up. Both are
-those of masking, with masks in memory and in a file, beside those of an evaluation pass in batches
-of the same size, and beside the size of the masks themselves.
+Time is the processor time of all threads, so that other processes do not count. Figures are medians
+over rounds, and ratios compare steps of the same round. Memory is counted, so that it is the same
+in every run. It is the sum of two peaks: bytes in tensors, from the allocation events of
+torch.profiler, and bytes in arrays and Python objects, from tracemalloc. The script measures
+masking with masks in memory and in a file. It compares both with an evaluation pass in batches of
+the same size, and with the size of the masks.
 
     OMP_NUM_THREADS=1 python benchmarks/masktune_cost.py [--num-samples 60000] [--rounds 3]
         [--out benchmarks/results/masktune_cost.json]
@@ -54,7 +54,7 @@ MASKING, EPOCH, SECOND = "masking", "an epoch of ERM", "second stage"
 
 
 def biased_images(num_samples: int) -> Splits:
-    """Noise with a blue square in the corner of the first class."""
+    """Make noise with a blue square in the corner of the first class."""
     x, y = torch.rand(num_samples, *SHAPE), torch.arange(num_samples) % 2
     blue = torch.tensor([0.0, 0.0, 1.0]).reshape(1, 3, 1, 1)
     x[:, :, :4, :4] = torch.where(y.reshape(-1, 1, 1, 1) == 0, blue, x[:, :, :4, :4])
@@ -65,7 +65,7 @@ def biased_images(num_samples: int) -> Splits:
 
 
 def gradient(model: nn.Module, x: Tensor, layer: str | None) -> Tensor:
-    """Of the predicted logits at the input, or at a layer."""
+    """Differentiate the predicted logits at the input, or at a layer."""
     features = x.detach().requires_grad_(layer is None)
     kept: dict[str, Tensor] = {}
     with record_outputs(model, [layer] if layer else [], kept):
@@ -74,7 +74,7 @@ def gradient(model: nn.Module, x: Tensor, layer: str | None) -> Tensor:
 
 
 def evaluated(model: nn.Module, data: Dataset, layer: str | None) -> None:
-    """An evaluation pass with gradients, batch by batch."""
+    """Run an evaluation pass with gradients, batch by batch."""
     model.eval()
     for batch in data.batches(torch.split(torch.arange(len(data)), BATCH_SIZE)):
         gradient(model, batch.x, layer)
@@ -91,11 +91,11 @@ class Cost:
         self.layer = last_spatial_layer(self.model, self.data.train.batch.x[:2])
 
     def stages(self, out: str | None) -> Stages:
-        """With masks in a file of the folder ``out``, or in memory."""
+        """Make the stages. Masks go to a file of the folder ``out``, or stay in memory."""
         return Stages(self.data, out=out, resume=False, settings=dict(SETTINGS))
 
     def steps(self) -> dict[str, Step]:
-        """By name, in the order they are run."""
+        """Return the steps by name, in the order of a round."""
         return {
             INPUT: lambda: evaluated(self.model, self.data.train, None),
             LAYER: lambda: evaluated(self.model, self.data.train, self.layer),
@@ -129,7 +129,7 @@ class Cost:
 
 
 def memory(cost: Cost) -> dict[str, float]:
-    """Peaks in megabytes, what masking adds to an evaluation pass, and the size of the masks."""
+    """Measure peaks in megabytes, the growth beyond an evaluation pass, and the masks' size."""
     steps: dict[str, Step] = {
         LAYER: cost.steps()[LAYER],
         f"{MASKING}, masks in a file": cost.masking,
@@ -146,7 +146,7 @@ def memory(cost: Cost) -> dict[str, float]:
 
 
 def measure(num_samples: int, rounds: int) -> dict[str, object]:
-    """Everything that is said of the cost."""
+    """Measure seconds, ratios and memory."""
     seconds_of(Cost(min(num_samples, 2 * BATCH_SIZE)).steps(), 1)  # warms up
     cost = Cost(num_samples)
     seconds = seconds_of(cost.steps(), rounds, warm_up=0, clock=time.process_time)

@@ -1,10 +1,10 @@
-"""How good pseudo-masks get with few annotations: textured MNIST, n = 1 to 50 a class.
+"""Measure the quality of pseudo-masks with few annotations on textured MNIST.
 
 The images are those of the suite ``reff-table3``. A pseudo-annotator learns from n annotated
-training images of each class; its masks are compared with the annotations of the validation
-images, which it never saw: the overlap (intersection over union) of the digits and of all that is
-not digit, and the calibration error over pixels. Those of a smaller n are among those of a larger
-one.
+training images of each class, n = 1 to 50. The script compares its masks with the annotations of
+the validation images, which it never saw. The measures are the overlap (intersection over union) of
+the digits and of everything else, and the calibration error over pixels. The images of a smaller n
+are among those of a larger one.
 
     python benchmarks/pseudo_annotator.py [--data-dir ../shared/data] [--annotations 1 5 10 20 50]
         [--seeds 0 1 2] [--objectives segmentation pix2pix]
@@ -32,14 +32,14 @@ MEASURES = ("relevant_iou", "iou", "calibration_error")
 
 
 def images(data_dir: Path) -> Splits:
-    """Those of the suite, in its small budget."""
+    """Load the images of the suite in its small budget."""
     counts = reff_part.BUDGETS["small"].overrides["data_settings"]
     settings = {**reff_part.BASE["data_settings"], **counts}
     return rr.datasets.load("textured_mnist", data_dir=data_dir, **settings)
 
 
 def quality(data: Splits, number: int, objective: str, seed: int) -> dict[str, float]:
-    """Of an annotator that learned from ``number`` masks a class."""
+    """Measure an annotator that learned from ``number`` masks of each class."""
     train = data.train
     places = few_places(train.labels, annotated_by_hand(train), number, seed=seed)
     annotator = PseudoAnnotator(objective=objective, seed=seed)

@@ -1,10 +1,10 @@
-"""What a step of ReFF costs, as ratios measured in one run.
+"""Measure the time of a step of ReFF, as ratios in one run.
 
-ReFF with four layers and with the first or the last one alone stand beside steps of the same
-formula written by hand and beside a cross-entropy step. The first layer alone needs the backward
-pass that serves all four; the last one alone needs next to none. Each round runs every step once,
-in turn, so that a busy machine slows all of them; the figures are medians over rounds of the ratio
-within a round.
+The script compares ReFF with four layers, with the first and with the last one alone. Each stands
+beside the same formula written by hand and beside a cross-entropy step. The first layer alone needs
+the backward pass that serves all four. The last one alone needs almost none. Each round runs every
+step once, in turn, so that a busy machine slows all of them. The figures are medians over rounds of
+the ratio within a round.
 
     python benchmarks/reff_step_time.py [--rounds 10] [--batch-size 32] [--size 32] [--width 1.0]
         [--frozen] [--out benchmarks/results/reff_step_time.json]
@@ -20,7 +20,7 @@ from torch import Tensor, nn, optim
 from torch.nn import functional
 
 import rightreasons as rr
-from timing import Step, machine, publish, ratio, seconds_of, step_parser
+from timing import Step, library_step, machine, publish, ratio, seconds_of, step_parser
 
 BASE = "cross_entropy by hand"
 FOUR = ("layer1", "layer2", "layer3", "layer4")
@@ -34,7 +34,7 @@ FORMS: dict[str, tuple[str, ...]] = {
 def reff_by_hand(
     model: nn.Module, x: Tensor, y: Tensor, mask: Tensor, layers: Sequence[str]
 ) -> tuple[Tensor, Tensor]:
-    """Logits and the penalty of each sample, with hooks as one writes them."""
+    """Return logits and the penalty of each sample, with hooks written by hand."""
     kept: list[Tensor] = []
     hooks = [
         model.get_submodule(name).register_forward_hook(lambda _m, _i, out: kept.append(out))
@@ -58,7 +58,7 @@ def reff_by_hand(
 def hand_step(
     model: nn.Module, batch: rr.Batch, layers: Sequence[str] | None, *, frozen: bool
 ) -> Step:
-    """A step as one writes it; no layers is cross-entropy alone."""
+    """Write a step by hand. Without layers it is cross-entropy alone."""
     optimizer = optim.Adam(model.parameters(), lr=1e-4)
     mask = batch.mask
 
@@ -81,24 +81,10 @@ def hand_step(
     return step
 
 
-def library_step(model: nn.Module, batch: rr.Batch, layers: Sequence[str], *, frozen: bool) -> Step:
-    """What a user of the library writes in a loop of their own."""
-    optimizer = optim.Adam(model.parameters(), lr=1e-4)
-    objective = rr.recipes.reff(layers=layers).with_settings(frozen_statistics=frozen)
-
-    def step() -> None:
-        loss = objective(model, batch)
-        optimizer.zero_grad()
-        loss.total.backward()
-        optimizer.step()
-
-    return step
-
-
 def measure(
     *, rounds: int, batch_size: int, size: int, width: float, frozen: bool
 ) -> dict[str, dict[str, float]]:
-    """Ratios of every step to cross-entropy, to itself by hand, and of four layers to one."""
+    """Return ratios to cross-entropy, to the same step by hand, and of four layers to one."""
     batch = rr.Batch(
         x=torch.rand(batch_size, 3, size, size),
         y=torch.randint(10, (batch_size,)),
@@ -111,7 +97,8 @@ def measure(
     steps = {BASE: hand_step(net(), batch, None, frozen=frozen)}
     for name, layers in FORMS.items():
         steps[f"{name} by hand"] = hand_step(net(), batch, layers, frozen=frozen)
-        steps[name] = library_step(net(), batch, layers, frozen=frozen)
+        objective = rr.recipes.reff(layers=layers).with_settings(frozen_statistics=frozen)
+        steps[name] = library_step(net(), batch, objective)
     seconds = seconds_of(steps, rounds)
     result = {name: {"beside cross-entropy": ratio(seconds, name, BASE)} for name in steps}
     for name in FORMS:

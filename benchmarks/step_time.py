@@ -1,6 +1,6 @@
-"""What a training step costs, as ratios measured in one run.
+"""Measure the time of a training step, as ratios in one run.
 
-Each round times every kind of step once, in turn, so that a busy machine slows all of them; the
+Each round times every kind of step once, in turn, so that a busy machine slows all of them. The
 figures are medians over rounds of the ratio within a round.
 
     OMP_NUM_THREADS=1 python benchmarks/step_time.py [--rounds 40] [--out FILE]
@@ -15,24 +15,12 @@ from torch import Tensor, nn, optim
 from torch.nn import functional
 
 import rightreasons as rr
-from timing import Step, machine, publish, ratio, seconds_of, step_parser
-
-
-def task_step(model: nn.Module, batch: rr.Batch) -> Step:
-    """Plain cross-entropy, by hand."""
-    optimizer = optim.Adam(model.parameters(), lr=1e-4)
-
-    def step() -> None:
-        loss = functional.cross_entropy(model(batch.x), batch.y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-    return step
+import timing
+from timing import Step
 
 
 def r3_by_hand(model: nn.Module, batch: rr.Batch) -> Step:
-    """The same formula as `rr.recipes.r3`, written out with a double backward."""
+    """Write a step of the formula of `rr.recipes.r3` by hand, with a double backward pass."""
     optimizer = optim.Adam(model.parameters(), lr=1e-4)
 
     def step() -> None:
@@ -47,21 +35,8 @@ def r3_by_hand(model: nn.Module, batch: rr.Batch) -> Step:
     return step
 
 
-def library_step(model: nn.Module, batch: rr.Batch, objective: rr.Objective) -> Step:
-    """What a user of the library writes in a loop of their own."""
-    optimizer = optim.Adam(model.parameters(), lr=1e-4)
-
-    def step() -> None:
-        loss = objective(model, batch)
-        optimizer.zero_grad()
-        loss.total.backward()
-        optimizer.step()
-
-    return step
-
-
 def corner_batch(size: int, shape: tuple[int, int, int]) -> rr.Batch:
-    """Random images with a 4 x 4 mask in one of the four corners, as Decoy MNIST has them."""
+    """Make random images with a 4 x 4 mask in one of the four corners, as in Decoy MNIST."""
     x = torch.rand(size, *shape)
     mask: Tensor = torch.zeros(size, 1, *shape[1:])
     for number in range(size):
@@ -72,20 +47,20 @@ def corner_batch(size: int, shape: tuple[int, int, int]) -> rr.Batch:
 
 
 def medians(steps: dict[str, Step], base: str, rounds: int) -> dict[str, float]:
-    """Median over rounds of each step's time relative to ``base`` in the same round."""
-    seconds = seconds_of(steps, rounds, warm_up=3)
-    return {name: ratio(seconds, name, base) for name in steps}
+    """Return the median over rounds of each step's time relative to ``base`` in the same round."""
+    seconds = timing.seconds_of(steps, rounds, warm_up=3)
+    return {name: timing.ratio(seconds, name, base) for name in steps}
 
 
 def measure(
     model: Callable[[], nn.Module], batch: rr.Batch, rounds: int, boxes: bool
 ) -> dict[str, float]:
-    """Ratios of one net; ``boxes`` adds the recipes that move masked features."""
+    """Return the ratios of one net. ``boxes`` adds the recipes that move masked features."""
     steps = {
-        "cross_entropy by hand": task_step(model(), batch),
-        "erm": library_step(model(), batch, rr.recipes.erm()),
+        "cross_entropy by hand": timing.cross_entropy_step(model(), batch),
+        "erm": timing.library_step(model(), batch, rr.recipes.erm()),
         "r3 by hand": r3_by_hand(model(), batch),
-        "r3": library_step(model(), batch, rr.recipes.r3()),
+        "r3": timing.library_step(model(), batch, rr.recipes.r3()),
     }
     if boxes:
         more = {
@@ -95,7 +70,8 @@ def measure(
             "adv_r4, 10 steps": rr.recipes.adv_r4(num_steps=10),
             "cert_r4": rr.recipes.cert_r4(),
         }
-        steps |= {name: library_step(model(), batch, recipe) for name, recipe in more.items()}
+        for name, recipe in more.items():
+            steps[name] = timing.library_step(model(), batch, recipe)
     result = medians(steps, "cross_entropy by hand", rounds)
     by_hand = medians({k: steps[k] for k in ("r3 by hand", "r3")}, "r3 by hand", rounds)
     result["r3 relative to r3 by hand"] = by_hand["r3"]
@@ -103,7 +79,7 @@ def measure(
 
 
 def main() -> None:
-    options = step_parser(__doc__, rounds=40).parse_args()
+    options = timing.step_parser(__doc__, rounds=40).parse_args()
     torch.manual_seed(0)
     result = {
         "mlp 784-512-10, batch 1000": measure(
@@ -118,9 +94,9 @@ def main() -> None:
             options.rounds,
             boxes=False,
         ),
-        "machine": machine(),
+        "machine": timing.machine(),
     }
-    publish(result, options.out)
+    timing.publish(result, options.out)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the scripts that time steps share: rounds in turn, peaks, and where the figures go."""
+"""Helpers of the scripts that time steps: the steps, rounds in turn, peaks, and the output."""
 
 import argparse
 import gc
@@ -11,10 +11,53 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
+from torch import nn, optim
+from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
+
+import rightreasons as rr
 
 Step = Callable[[], object]
 Seconds = dict[str, list[float]]
+
+
+def cross_entropy_step(
+    model: nn.Module, batch: rr.Batch, optimizer: optim.Optimizer | None = None
+) -> Step:
+    """A training step of plain cross-entropy, written by hand.
+
+    ``optimizer`` is Adam at a rate of 1e-4 by default.
+    """
+    optimizer = optimizer or optim.Adam(model.parameters(), lr=1e-4)
+
+    def step() -> None:
+        loss = functional.cross_entropy(model(batch.x), batch.y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def library_step(
+    model: nn.Module,
+    batch: rr.Batch,
+    objective: rr.Objective,
+    optimizer: optim.Optimizer | None = None,
+) -> Step:
+    """A training step of an objective, as a user writes it in a loop of their own.
+
+    ``optimizer`` is Adam at a rate of 1e-4 by default.
+    """
+    optimizer = optimizer or optim.Adam(model.parameters(), lr=1e-4)
+
+    def step() -> None:
+        loss = objective(model, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
 
 
 def seconds_of(
@@ -24,9 +67,9 @@ def seconds_of(
     warm_up: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Seconds:
-    """The seconds of each step in each round.
+    """Time each step in each round, in seconds.
 
-    A round runs every step once, in turn, so that a busy machine slows all of them; the first
+    A round runs every step once, in turn, so that a busy machine slows all of them. The first
     ``warm_up`` rounds do not count.
     """
     seconds: Seconds = {name: [] for name in steps}
@@ -41,16 +84,16 @@ def seconds_of(
 
 
 def ratio(seconds: Seconds, name: str, base: str) -> float:
-    """The median over rounds of the ratio of two steps within a round."""
+    """Return the median over rounds of the ratio of two steps within a round."""
     pairs = zip(seconds[name], seconds[base], strict=True)
     return round(statistics.median(one / other for one, other in pairs), 3)
 
 
 def peak_tensor_bytes(step: Step) -> int:
-    """The most bytes of tensors alive at once during a step, beyond those alive before it.
+    """Measure the most bytes of tensors alive at once during a step, beyond those before it.
 
-    From the allocation events of torch.profiler: neither the interpreter nor what an allocator
-    keeps for later counts, so that two runs give the same number.
+    The allocation events of torch.profiler count neither the interpreter nor an allocator's cache.
+    Two runs give the same number.
     """
     gc.collect()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
@@ -66,7 +109,7 @@ def peak_tensor_bytes(step: Step) -> int:
 
 
 def peak_array_bytes(step: Step) -> int:
-    """Likewise of arrays of numpy, and of all objects of Python."""
+    """Measure the most bytes of numpy arrays and Python objects alive at once during a step."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -77,7 +120,7 @@ def peak_array_bytes(step: Step) -> int:
 
 
 def machine() -> dict[str, object]:
-    """What the figures depend on beside the code."""
+    """Describe the software and the threads that the figures depend on."""
     return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
@@ -86,7 +129,7 @@ def machine() -> dict[str, object]:
 
 
 def step_parser(description: str | None, *, rounds: int) -> argparse.ArgumentParser:
-    """A parser of what every script takes: how many rounds, and where to write to."""
+    """Make a parser for the number of rounds and the output file."""
     parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--out", type=Path, default=None)
@@ -94,7 +137,7 @@ def step_parser(description: str | None, *, rounds: int) -> argparse.ArgumentPar
 
 
 def publish(result: Mapping[str, object], out: Path | None) -> None:
-    """Print the figures, and write them if there is a file to write to."""
+    """Print the figures as JSON, and write them to ``out`` unless that is None."""
     text = json.dumps(result, indent=2)
     print(text)
     if out is not None:

@@ -1,41 +1,80 @@
-"""Write what `rightreasons bench show` prints into the pages that quote it.
+"""Fill the kept results into the pages on results.
 
-A page says where a table goes, and this script fills it in:
+    python benchmarks/write_tables.py [docs/results/r4.md ...]
+
+The pages are docs/results/<paper>.md and benchmarks/results/<paper>/tables.md. A page has three
+kinds of places. The first takes what `rightreasons bench show` prints:
 
     <!-- bench show r4-table1 --out benchmarks/results/r4 -->
     <!-- end -->
 
-    python benchmarks/write_tables.py [docs/results/r4.md ...]
+The second takes a table of benchmarks/findings/<paper>.py:
+
+    <!-- table key -->
+    <!-- end -->
+
+The third is a single number of the same module. The comment behind the number names it:
+
+    R3 has 97.2<!--r3-worst--> % of the worst group right.
 """
 
 import argparse
+import importlib
 import re
 from pathlib import Path
 
-from rightreasons import benchmark
+from findings.kept import comparison
 
 ROOT = Path(__file__).parents[1]
-PLACE = re.compile(
-    r"(<!-- bench show (?P<suite>\S+) --out (?P<folder>\S+) -->\n).*?(<!-- end -->)", re.DOTALL
+SUITE = re.compile(
+    r"(<!-- bench show (?P<suite>\S+) --out benchmarks/results/(?P<folder>\S+) -->\n)"
+    r".*?(<!-- end -->)",
+    re.DOTALL,
 )
+TABLE = re.compile(r"(<!-- table (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+VALUE = re.compile(r"[-−+]?[\d.,]*(?:e-?\d+)?<!--(?P<name>[\w-]+)-->")
 
 
-def filled(text: str) -> str:
-    """The page with its tables as the committed rows give them."""
+def pages() -> list[Path]:
+    """List the findings pages and the tables."""
+    tables = (ROOT / "benchmarks" / "results").glob("*/tables.md")
+    return sorted([*(ROOT / "docs" / "results").glob("*.md"), *tables])
 
-    def table(place: re.Match[str]) -> str:
-        comparison = benchmark.show_suite(place["suite"], ROOT / place["folder"])
-        return f"{place[1]}\n{comparison.to_markdown().strip()}\n\n{place[4]}"
 
-    return PLACE.sub(table, text)
+def paper_of(page: Path) -> str:
+    """Name the paper of a page, which is a module in benchmarks/findings."""
+    return page.parent.name if page.name == "tables.md" else page.stem
+
+
+def filled(page: Path) -> str:
+    """Return the text of a page with its tables and numbers as the kept results give them."""
+    findings = importlib.import_module(f"findings.{paper_of(page)}")
+    text = page.read_text()
+    for place, known in ((TABLE, findings.TABLES), (VALUE, findings.values())):
+        for name in (match["name"] for match in place.finditer(text)):
+            if name not in known:
+                raise SystemExit(
+                    f"{page}: expected a name of {findings.__file__}, but got {name!r}."
+                )
+
+    def suite(match: re.Match[str]) -> str:
+        table = comparison(match["suite"], match["folder"]).to_markdown().strip()
+        return f"{match[1]}\n{table}\n\n{match[4]}"
+
+    def table(match: re.Match[str]) -> str:
+        return f"{match[1]}\n{findings.TABLES[match['name']]()}\n\n{match[3]}"
+
+    def value(match: re.Match[str]) -> str:
+        return f"{findings.values()[match['name']]}<!--{match['name']}-->"
+
+    return VALUE.sub(value, TABLE.sub(table, SUITE.sub(suite, text)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("pages", nargs="*", type=Path)
-    pages = parser.parse_args().pages or sorted((ROOT / "docs" / "results").glob("*.md"))
-    for page in pages:
-        page.write_text(filled(page.read_text()))
+    for page in parser.parse_args().pages or pages():
+        page.write_text(filled(page.resolve()))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,4 @@
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -8,16 +6,15 @@ from PIL import Image
 
 from rightreasons.run.run import Config, train_run
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "decoy_ham_pictures.py"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture
 def script(monkeypatch):
-    spec = importlib.util.spec_from_file_location("decoy_ham_pictures", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)  # its dataclasses look it up
-    spec.loader.exec_module(module)
-    return module
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import decoy_ham_pictures
+
+    return decoy_ham_pictures
 
 
 @pytest.fixture
@@ -47,7 +44,7 @@ def test_a_picture_and_its_figures(script, runs, tmp_path, capsys):
         assert 0 <= figures[name]["accuracy in the group"] <= 1
         assert len(figures["right answers in the picture"][name]) == 2
     with Image.open(picture) as drawn:
-        side = drawn.height // 2 - script.GAP
-        assert drawn.size == (6 * (side + script.GAP), 2 * (side + script.GAP))
+        side = drawn.height // 2
+        assert drawn.size == (6 * side, 2 * side)  # two images, six pictures each
     with pytest.raises(SystemExit, match="Expected --group to be one of .*, but got 'none'"):
         script.main([*runs, *targets, "--group=none"])

@@ -53,12 +53,3 @@ def test_figures_are_printed_and_written(timing, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == result
     timing.publish(result, tmp_path / "new" / "figures.json")
     assert json.loads((tmp_path / "new" / "figures.json").read_text()) == result
-
-
-@pytest.mark.parametrize(
-    "script", ["step_time", "alignment_step_time", "density_step_time", "reff_step_time"]
-)
-def test_scripts_share_the_rounds(timing, script):
-    module = __import__(script)
-    assert module.seconds_of is timing.seconds_of
-    assert module.publish is timing.publish

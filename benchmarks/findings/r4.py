@@ -1,0 +1,116 @@
+"""Numbers and tables of docs/results/r4.md and benchmarks/results/r4/tables.md."""
+
+from functools import cache
+
+from findings.kept import cell, ends, figures, markdown, measured, ours, paper, percent
+
+GUIDED = ("R3", "Smooth-R3", "IBP-Ex", "IBP-Ex + R3", "Rand-R4", "Adv-R4", "Cert-R4")
+ON_GRADIENTS = ("R3", "Smooth-R3", "Rand-R4", "Adv-R4")
+WORST = "worst group"
+
+
+def worst(variant: str, method: str, suite: str = "r4-table1") -> float:
+    return ours(suite, variant, method, WORST)
+
+
+def fragility(variant: str, method: str) -> str:
+    return f"{ours('r4-table2', variant, method, 'masked fragility, mean'):.2g}"
+
+
+@cache
+def values() -> dict[str, str]:
+    """Return every number of the pages by its name."""
+    theirs = [paper("r4-table1", "mnist-faint", method, WORST) for method in GUIDED]
+    proved = figures("certificates")["faint"]
+    return {
+        **ends(("paper-low", "paper-high"), theirs),
+        **ends(("mnist-low", "mnist-high"), [worst("mnist-faint", name) for name in GUIDED]),
+        **ends(("derm-low", "derm-high"), [worst("derm", name) for name in ON_GRADIENTS]),
+        **{
+            f"derm-{method.lower()}": percent(worst("derm", method))
+            for method in ("ERM", "R3", "Cert-R4", "oracle")
+        },
+        "average-ibp": percent(ours("r4-table1", "derm", "IBP-Ex", "average group")),
+        "average-r3": percent(ours("r4-table1", "derm", "R3", "average group")),
+        "mnist-erm": percent(worst("mnist-faint", "ERM")),
+        "mnist-oracle": percent(worst("mnist-faint", "oracle")),
+        "derm-cert-deviation": percent(
+            measured("r4-table1")["derm", "Cert-R4"][WORST]["ours"]["deviation"]
+        ),
+        "derm-cert-paper": percent(paper("r4-table1", "derm", "Cert-R4", WORST)),
+        "derm-cert-few": percent(worst("derm data 20 %", "Cert-R4", "r4-mask-fraction")),
+        "derm-r3-few": percent(worst("derm data 20 %", "R3", "r4-mask-fraction")),
+        **{
+            f"depth-{name}": percent(worst("mnist 3 layers", method, "r4-model-size"))
+            for name, method in (("r3", "R3"), ("cert", "Cert-R4"))
+        },
+        **{
+            f"depth-{name}-paper": percent(
+                paper("r4-model-size", "mnist 3 layers", method, WORST), 0
+            )
+            for name, method in (("r3", "R3"), ("cert", "Cert-R4"))
+        },
+        "few-r3": percent(worst("mnist masks 20 %", "R3", "r4-mask-fraction")),
+        "few-cert": percent(worst("mnist masks 20 %", "Cert-R4", "r4-mask-fraction")),
+        "all-r3": percent(worst("mnist 100 %", "R3", "r4-mask-fraction")),
+        "all-cert": percent(worst("mnist 100 %", "Cert-R4", "r4-mask-fraction")),
+        "decay-erm": percent(worst("100 %, decay 0.01", "ERM", "r4-weight-decay")),
+        "no-decay-erm": percent(worst("100 %, no decay", "ERM", "r4-weight-decay")),
+        "no-decay-r3": percent(worst("100 %, no decay", "R3", "r4-weight-decay")),
+        "bound-r3": fragility("mnist-faint", "R3"),
+        "bound-cert": fragility("mnist-faint", "Cert-R4"),
+        "bound-ibp": fragility("mnist-faint", "IBP-Ex"),
+        "derm-bound-r3": f"{ours('r4-table2', 'derm', 'R3', 'masked fragility, mean'):.0f}",
+        "derm-bound-ibp": fragility("derm", "IBP-Ex"),
+        **{f"proved-{name}": percent(proved[name]["verified"]) for name in proved},
+    }
+
+
+def key() -> str:
+    """Compare the worst groups with the paper's."""
+    suite = measured("r4-table1")
+    rows = []
+    for method in ("ERM", *GUIDED, "oracle"):
+        row = [method]
+        for variant in ("mnist-faint", "derm"):
+            found = suite[variant, method][WORST]
+            row += [cell(found["ours"]), cell(found["paper"])]
+        rows.append(row)
+    return markdown(("method", "Decoy MNIST", "paper", "Decoy DERM", "paper"), rows)
+
+
+def corruption() -> str:
+    """Show the worst groups with wrong masks."""
+    methods = ("R3", "Cert-R4")
+    rows = [
+        (kind, *(percent(worst(kind, method, "r4-corruption")) for method in methods))
+        for kind in ("right", "misposition", "shift", "shrink", "dilation")
+    ]
+    return markdown(("masks", *methods), rows)
+
+
+def certificates() -> str:
+    """Show the worst group and the verdicts of the certificates."""
+    shares = (WORST, "verified", "refuted", "unknown", "verified_and_right")
+    rows = [
+        (greys, f"`{recipe}`", *(percent(found[share], 2) for share in shares))
+        for greys, recipes in figures("certificates").items()
+        for recipe, found in recipes.items()
+    ]
+    header = ("greys", "recipe", WORST, "proved", "refuted", "unknown", "proved and right")
+    return markdown(header, rows)
+
+
+def step_time() -> str:
+    """Show the time of steps beside a cross-entropy step."""
+    rows = [
+        (net, step, f"{ratio:.2f}")
+        for net, steps in figures("step_time").items()
+        if net != "machine"
+        for step, ratio in steps.items()
+        if step != "cross_entropy by hand"
+    ]
+    return markdown(("net", "step", "ratio"), rows)
+
+
+TABLES = {"key": key, "corruption": corruption, "certificates": certificates, "cost": step_time}
