@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: bench clean demo docs lint test
+.PHONY: bench clean demo docs lint lists prose test
 
 demo: .venv/.ready
 	$(BIN)/rightreasons demo --out demo
@@ -18,6 +18,9 @@ lint: .venv/.ready
 
 bench: .venv/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/step_time.py --out benchmarks/results/step_time.json
+
+prose: .venv/.ready
+	$(BIN)/python tools/check_prose.py
 
 docs: .venv/.ready
 	$(BIN)/mkdocs build --strict --quiet
