@@ -1,12 +1,12 @@
-"""List docstrings that are hard to read; exit with 1 when there are any.
+"""List prose that is hard to read; exit with 1 when there is any.
 
-Three checks over every docstring below ``src``:
+Three checks over every docstring below ``src`` and every page of the documentation:
 
 - a sentence, an argument's description or a command's help that begins with "Of";
 - "See `X.y`." as a whole docstring or as an argument's whole description;
 - a sentence of more than 30 words. Code in backticks and mathematics count as one word each.
 
-Code blocks, doctests, mathematics, tables and ``References:`` are not read. Usage::
+Code blocks, doctests, mathematics, tables, headings and ``References:`` are not read. Usage::
 
     python tools/check_prose.py [--count] [PATH ...]
 """
@@ -27,6 +27,7 @@ MOST_WORDS = 30
 # What may stay, as (path below the root, the first words of the sentence), each with a reason.
 ALLOWED: set[tuple[str, str]] = set()
 
+UNREAD_PAGES = ROOT / "docs" / "results"  # their sentences are filled in from rows
 SECTION = re.compile(r"[A-Z][A-Za-z ]+:$")
 UNREAD = {"References:", "Example:", "Examples:"}
 ARGUMENT = re.compile(r"[*\w`./-]+(?:, [*\w`./-]+)*(?: \([^)]*\))?:\s+(?=\S)")
@@ -34,7 +35,7 @@ BULLET = re.compile(r"(?:[-*+•]|\d+[.)])\s+")
 TABLE = re.compile(r"^(?:\||[=+-]{3,}[=+ -]*$)")
 CODE = re.compile(r":\w+:`[^`]*`|``.+?``|`[^`]+`")
 ABBREVIATION = re.compile(r"\b(e\.g|i\.e|et al|cf|vs|Fig|Eq|Sec|Tab|App|No|approx|resp)\.")
-SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[\"'(]*[A-Z0-9§])")
+SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_]*[A-Z0-9§])")
 SEE = re.compile(r"See (?::\w+:)?`[^`]+`(?:,? (?:and )?(?::\w+:)?`[^`]+`)*\.?$")
 
 
@@ -124,6 +125,22 @@ def problems_of(text: str, first: int) -> Iterator[tuple[int, str, str]]:
                 yield piece.line, f"{words_in(sentence)} words", sentence
 
 
+def texts_in(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of everything a file says to people."""
+    if path.suffix == ".py":
+        yield from texts_of(ast.parse(path.read_text()))
+        return
+    page = re.sub(r"<!--.*?-->", blank, path.read_text(), flags=re.DOTALL)
+    page = re.sub(r"^```.*?^```$", blank, page, flags=re.DOTALL | re.MULTILINE)
+    page = re.sub(r"^#+ .*$", "", page, flags=re.MULTILINE)
+    yield 1, re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", page)
+
+
+def blank(found: re.Match[str]) -> str:
+    """As many line ends as were found, so that lines keep their numbers."""
+    return "\n" * found[0].count("\n")
+
+
 def texts_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and text of each docstring and each help text."""
     for node in ast.walk(tree):  # expressions: docstrings, those of attributes too
@@ -139,7 +156,7 @@ def findings_in(path: Path) -> Iterator[Finding]:
     name = path.resolve().relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
     found = [
         Finding(Path(name), *problem)
-        for line, text in texts_of(ast.parse(path.read_text()))
+        for line, text in texts_in(path)
         for problem in problems_of(text, line)
     ]
     for finding in sorted(found, key=lambda finding: finding.line):
@@ -150,18 +167,24 @@ def findings_in(path: Path) -> Iterator[Finding]:
 def package_of(path: Path) -> str:
     """The package a file is counted under: its folder below ``src/rightreasons``."""
     parts = path.parts[path.parts.index("rightreasons") + 1 : -1] if "src" in path.parts else ()
-    return parts[0] if parts else "(root)"
+    return parts[0] if parts else "(root)" if "src" in path.parts else path.parts[0]
 
 
 def main() -> int:
     """Print what was found; 1 when there was anything."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("paths", nargs="*", type=Path, help="Files or folders; src by default.")
+    parser.add_argument(
+        "paths", nargs="*", type=Path, help="Files or folders; src and the pages by default."
+    )
     parser.add_argument("--count", action="store_true", help="Print a count for each package.")
     options = parser.parse_args()
-    paths = [path.resolve() for path in options.paths] or [ROOT / "src"]
+    paths = [path.resolve() for path in options.paths]
+    paths = paths or [ROOT / "src", ROOT / "docs", *ROOT.glob("*.md")]
     files = sorted(
-        file for path in paths for file in ([path] if path.is_file() else path.rglob("*.py"))
+        file
+        for path in paths
+        for file in ([path] if path.is_file() else path.rglob("*.*"))
+        if file.suffix in {".py", ".md"} and file.parent != UNREAD_PAGES
     )
     found = [finding for file in files for finding in findings_in(file)]
     if options.count:
