@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: bench clean demo docs lint test
+.PHONY: bench clean demo docs lint lists prose test
 
 demo: .venv/.ready
 	$(BIN)/rightreasons demo --out demo
@@ -19,8 +19,14 @@ lint: .venv/.ready
 bench: .venv/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/step_time.py --out benchmarks/results/step_time.json
 
+lists: .venv/.ready
+	$(BIN)/python tools/write_lists.py
+
+prose: .venv/.ready
+	$(BIN)/python tools/check_prose.py
+
 docs: .venv/.ready
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf .venv build dist site demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
