@@ -15,7 +15,7 @@ from rich.progress import track
 import rightreasons as rr
 from chosen_runs import chosen_runs, runs_parser
 from rightreasons.metrics import AdvInsertion
-from rightreasons.run.run import load_run
+from rightreasons.run import load_run
 from timing import machine, publish
 
 SUITE, METRIC = "alignment-table1", "adv_insertion"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import rightreasons as rr
 from rightreasons import benchmark
-from rightreasons.run.run import load_run
+from rightreasons.run import load_run
 
 Runs = list[tuple[str, Path]]
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 import rightreasons as rr
 from chosen_runs import chosen_runs, runs_parser
-from rightreasons.run.run import load_run
+from rightreasons.run import load_run
 from timing import publish
 
 SUITE = "density-table1"
