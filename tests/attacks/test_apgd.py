@@ -68,7 +68,7 @@ def test_tries_one_rival_after_the_other():
     assert len(net.seen) == 1 + 6 * 3  # each looks at the samples, at the start and at the end
     starts = net.seen[2::3]
     assert all(torch.equal(start, x) for start in starts[:3])
-    drawn = Ball(epsilon=0.01).drawn(x, index=torch.arange(2), seed=1)
+    drawn = Ball(epsilon=0.01).draw(x, index=torch.arange(2), seed=1)
     assert all(torch.equal(start, drawn) for start in starts[3:])
     assert APGD(epsilon=0.1).num_runs(30) == 1
 

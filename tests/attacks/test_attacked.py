@@ -10,10 +10,10 @@ Y = torch.tensor([0, 0, 1])
 def test_a_record_keeps_the_smallest_margin_and_what_fools():
     record = Record(X)
     rows = torch.arange(3)
-    fooled = record.see(rows, X + 1, torch.tensor([[3.0, 1.0], [3.0, 1.0], [3.0, 1.0]]), Y)
+    fooled = record.add(rows, X + 1, torch.tensor([[3.0, 1.0], [3.0, 1.0], [3.0, 1.0]]), Y)
     assert fooled.tolist() == [False, False, True]
     rows = rows[~fooled]
-    fooled = record.see(rows, X[rows] + 2, torch.tensor([[4.0, 1.0], [3.0, 2.0]]), Y[rows])
+    fooled = record.add(rows, X[rows] + 2, torch.tensor([[4.0, 1.0], [3.0, 2.0]]), Y[rows])
     assert not fooled.any()
     found = record.result()
     assert found.x.flatten().tolist() == [1, 2, 1]
@@ -23,13 +23,13 @@ def test_a_record_keeps_the_smallest_margin_and_what_fools():
 
 def test_ties_fool_only_if_the_prediction_changes():
     record = Record(X)
-    fooled = record.see(torch.arange(3), X + 1, torch.ones(3, 2), Y)
+    fooled = record.add(torch.arange(3), X + 1, torch.ones(3, 2), Y)
     assert fooled.tolist() == [False, False, True]  # the first of equals is predicted
 
 
 def test_no_number_fools_whatever_the_label():
     record = Record(X)
-    fooled = record.see(torch.arange(3), X + 1, torch.full((3, 2), torch.nan), Y)
+    fooled = record.add(torch.arange(3), X + 1, torch.full((3, 2), torch.nan), Y)
     assert fooled.all() and record.result().margin.isnan().all()
 
 

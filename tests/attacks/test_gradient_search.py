@@ -4,7 +4,7 @@ from tests.reference import terms
 from torch import nn
 
 import rightreasons as rr
-from rightreasons.attacks import GradientSize, climbed, drawn_points, worst_drawn
+from rightreasons.attacks import GradientSize, climb, draw_points, draw_worst_point
 from rightreasons.types import Interval, Target
 
 
@@ -38,7 +38,7 @@ def test_the_size_is_that_of_the_masked_gradient_less_its_reference(masked):
 
 def test_drawn_points_fill_the_box_on_both_sides():
     lower, upper = torch.zeros(1, 2), torch.tensor([[1.0, 0.0]])
-    points = drawn_points(Interval(lower, upper), 500)
+    points = draw_points(Interval(lower, upper), 500)
     assert points.shape == (500, 1, 2)
     assert 0 <= float(points.min()) < 0.02
     assert 0.98 < float(points.max()) <= 1
@@ -49,9 +49,9 @@ def test_drawn_points_fill_the_box_on_both_sides():
 def test_the_worst_of_the_drawn_is_chosen_for_each_sample(masked, interval, size, max_rows):
     masked.max_rows = max_rows
     torch.manual_seed(3)
-    worst = worst_drawn(masked, interval, size, target=Target.LOSS, num_samples=7)
+    worst = draw_worst_point(masked, interval, size, target=Target.LOSS, num_samples=7)
     torch.manual_seed(3)
-    points = drawn_points(interval, 7)
+    points = draw_points(interval, 7)
     every = torch.stack([sizes_at(masked, size, copy) for copy in points])
     torch.testing.assert_close(sizes_at(masked, size, worst), every.amax(dim=0))
     assert not worst.requires_grad
@@ -62,9 +62,9 @@ def test_climbing_is_the_slow_twins_climb(tiny_batch):
     net = nn.Sequential(nn.Flatten(), nn.Linear(32, 6), nn.Softplus(), nn.Linear(6, 3)).double()
     masked = rr.Probe(net, tiny_batch, needs_gradient="inside").masked
     interval, size = masked.box(0.3, (0.0, 1.0)), GradientSize(masked.mask, "squared_l2")
-    start = drawn_points(interval, 1)[0]
+    start = draw_points(interval, 1)[0]
     settings = {"num_steps": 3, "step_size": 0.25}
-    best = climbed(masked, interval, size, start, target=Target.LOSS, **settings)
+    best = climb(masked, interval, size, start, target=Target.LOSS, **settings)
     ours = sizes_at(masked, size, best)
     columns = tiny_batch.mask.expand_as(tiny_batch.x).flatten(1).any(dim=0)
     for n in range(len(tiny_batch)):
@@ -76,9 +76,9 @@ def test_climbing_is_the_slow_twins_climb(tiny_batch):
 
 
 def test_climbing_never_ends_below_where_it_began(masked, interval, size):
-    start = drawn_points(interval, 1)[0]
+    start = draw_points(interval, 1)[0]
     before = sizes_at(masked, size, start)
-    best = climbed(masked, interval, size, start, target=Target.LOSS, num_steps=5, step_size=0.25)
+    best = climb(masked, interval, size, start, target=Target.LOSS, num_steps=5, step_size=0.25)
     after = sizes_at(masked, size, best)
     assert bool((after >= before).all())
     assert bool((after > before).any())
@@ -90,6 +90,6 @@ def test_a_gradient_that_cannot_change_leaves_the_start(tiny_batch):
     net = nn.Sequential(nn.Flatten(), nn.Linear(32, 3)).double()
     masked = rr.Probe(net, tiny_batch, needs_gradient="inside").masked
     interval, size = masked.box(0.3), GradientSize(masked.mask, "l2")
-    start = drawn_points(interval, 1)[0]
-    end = climbed(masked, interval, size, start, target=Target.LOGIT, num_steps=2, step_size=0.25)
+    start = draw_points(interval, 1)[0]
+    end = climb(masked, interval, size, start, target=Target.LOGIT, num_steps=2, step_size=0.25)
     assert torch.equal(start, end)

@@ -7,8 +7,8 @@ from torch import nn
 from rightreasons.attacks.output_attack import (
     climb_slope,
     cross_entropy,
-    deployed_logits,
     log_odds,
+    logits_at_test_time,
     ranked_rivals,
     targeted_dlr,
 )
@@ -71,7 +71,7 @@ def test_slopes_are_those_at_test_time_and_touch_nothing():
     state = {name: value.clone() for name, value in net.state_dict().items()}
     with torch.no_grad():  # as metrics are measured
         logits, values, slope = climb_slope(net, x, y, cross_entropy)
-        assert torch.equal(deployed_logits(net, x, y), logits)
+        assert torch.equal(logits_at_test_time(net, x, y), logits)
     assert net.training and all(parameter.grad is None for parameter in net.parameters())
     assert all(torch.equal(value, state[name]) for name, value in net.state_dict().items())
     leaf = x.clone().requires_grad_()

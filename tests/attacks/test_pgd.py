@@ -58,7 +58,7 @@ def test_starts_are_drawn_for_each_restart():
     starts = net.seen[1::2]
     assert len(starts) == 3
     for run, start in enumerate(starts):
-        expected = Ball(epsilon=0.1).drawn(x, index=torch.arange(2), seed=4 + run)
+        expected = Ball(epsilon=0.1).draw(x, index=torch.arange(2), seed=4 + run)
         torch.testing.assert_close(start, expected)
 
 

@@ -11,21 +11,21 @@ from rightreasons.explainers import (
     InputTimesGradient,
     SmoothGrad,
 )
-from rightreasons.metrics.explanation_metric import attributions, named_explainers
+from rightreasons.metrics.explanation_metric import attributions, create_explainers
 
 
 def test_names_objects_and_dictionaries():
-    assert list(named_explainers("input-gradient")) == ["input_gradient"]
-    chosen = named_explainers(["lrp", InputGradient(), GradCAM(layers="0")])
+    assert list(create_explainers("input-gradient")) == ["input_gradient"]
+    chosen = create_explainers(["lrp", InputGradient(), GradCAM(layers="0")])
     assert list(chosen) == ["lrp", "input_gradient", "grad_cam"]
     own = {"rough": SmoothGrad(sigma=0.5), "fine": SmoothGrad(sigma=0.1)}
-    assert named_explainers(own) == own
+    assert create_explainers(own) == own
 
 
 def test_lrp_by_name_takes_the_valid_range():
-    assert named_explainers("lrp", (-2.0, 3.0))["lrp"].valid_range == (-2.0, 3.0)
+    assert create_explainers("lrp", (-2.0, 3.0))["lrp"].valid_range == (-2.0, 3.0)
     given = LRP(valid_range=None)
-    assert named_explainers(given, (-2.0, 3.0))["lrp"] is given
+    assert create_explainers(given, (-2.0, 3.0))["lrp"] is given
 
 
 def test_a_user_s_own_explainer_goes_by_its_class():
@@ -33,18 +33,18 @@ def test_a_user_s_own_explainer_goes_by_its_class():
         def attribution(self, subject):
             return subject.features
 
-    assert list(named_explainers(MyOwn())) == ["my_own"]
+    assert list(create_explainers(MyOwn())) == ["my_own"]
 
 
 @pytest.mark.parametrize("explainers", [[], ["lrp", LRP()], ["input_gradient", "input-gradient"]])
 def test_they_are_different_ones(explainers):
     with pytest.raises(InvalidSettingError, match="different ones, at least one.*a dictionary"):
-        named_explainers(explainers)
+        create_explainers(explainers)
 
 
 def test_unknown_names():
     with pytest.raises(UnknownNameError, match="Expected an explainer, but got 'lpr'.*'lrp'"):
-        named_explainers("lpr")
+        create_explainers("lpr")
 
 
 def test_one_gradient_serves_all_that_rest_on_it():

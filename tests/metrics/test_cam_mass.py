@@ -62,7 +62,7 @@ def test_the_last_layer_is_looked_for_in_each_model():
     metric = CamMass()
     for net in (reading(torch.ones(4, 4)), nn.Sequential(reading(torch.ones(4, 4)))):
         value = rr.evaluate(net, BATCH, [metric])["cam_mass"]
-        assert value == pytest.approx(measured(net, BATCH, layer=metric._chosen.layers[0])[""])
+        assert value == pytest.approx(measured(net, BATCH, layer=metric._explainer.layers[0])[""])
 
 
 def test_of_several_layers_the_mean_share_counts():

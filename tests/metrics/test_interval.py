@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rightreasons.metrics.metric import bootstrap_shares, percentile_interval
+from rightreasons.metrics.metric import bootstrap_fractions, percentile_interval
 
 
 def naive_shares(hits, total, draws, seed):
@@ -12,7 +12,7 @@ def naive_shares(hits, total, draws, seed):
 
 
 def test_draws_are_shares_of_each_column():
-    drawn = bootstrap_shares(np.array([3, 0, 5]), np.array([4, 7, 5]), draws=50)
+    drawn = bootstrap_fractions(np.array([3, 0, 5]), np.array([4, 7, 5]), draws=50)
     assert drawn.shape == (50, 3)
     assert set(drawn[:, 0]) <= {0, 0.25, 0.5, 0.75, 1}
     assert (drawn[:, 1] == 0).all()
@@ -22,7 +22,7 @@ def test_draws_are_shares_of_each_column():
 @pytest.mark.parametrize(("hits", "total"), [(3, 4), (45, 50), (10, 80)])
 def test_has_the_distribution_of_naive_resampling(hits, total):
     draws = 20_000
-    ours = bootstrap_shares(np.array([hits]), np.array([total]), draws=draws, seed=1)[:, 0]
+    ours = bootstrap_fractions(np.array([hits]), np.array([total]), draws=draws, seed=1)[:, 0]
     naive = naive_shares(hits, total, draws, seed=2)
     grid = np.arange(total + 1) / total + 0.5 / total
     apart = np.abs((ours[:, None] <= grid).mean(axis=0) - (naive[:, None] <= grid).mean(axis=0))
@@ -30,16 +30,16 @@ def test_has_the_distribution_of_naive_resampling(hits, total):
 
 
 def test_columns_are_drawn_independently():
-    drawn = bootstrap_shares(np.array([50, 50]), np.array([100, 100]), draws=20_000)
+    drawn = bootstrap_fractions(np.array([50, 50]), np.array([100, 100]), draws=20_000)
     assert abs(np.corrcoef(drawn.T)[0, 1]) < 0.03
 
 
 def test_depends_on_the_seed_alone():
     hits, totals = np.array([30]), np.array([50])
-    first = bootstrap_shares(hits, totals, seed=1)
+    first = bootstrap_fractions(hits, totals, seed=1)
     np.random.default_rng().random()
-    assert (bootstrap_shares(hits, totals, seed=1) == first).all()
-    assert (bootstrap_shares(hits, totals, seed=2) != first).any()
+    assert (bootstrap_fractions(hits, totals, seed=1) == first).all()
+    assert (bootstrap_fractions(hits, totals, seed=2) != first).any()
 
 
 def test_the_interval_is_the_middle_of_the_values():
@@ -53,6 +53,8 @@ def test_nineteen_of_twenty_intervals_hold_the_truth():
     held = 0
     for trial in range(400):
         hits = np.array([generator.binomial(total, truth)])
-        low, high = percentile_interval(bootstrap_shares(hits, np.array([total]), seed=trial)[:, 0])
+        low, high = percentile_interval(
+            bootstrap_fractions(hits, np.array([total]), seed=trial)[:, 0]
+        )
         held += low <= truth <= high
     assert 0.92 < held / 400 < 0.98

@@ -97,7 +97,7 @@ def test_empty_batches_are_nothing():
 def test_few_samples_are_drawn_once_and_whatever_the_batches():
     data = rr.Batch(x=torch.arange(20.0).reshape(10, 2), y=torch.zeros(10).long())
     few = [
-        rr.evaluate(nn.Identity(), data, [Values().limited(4)], batch_size=size) for size in (3, 10)
+        rr.evaluate(nn.Identity(), data, [Values().limit(4)], batch_size=size) for size in (3, 10)
     ]
     assert few[0] == few[1] == rr.evaluate(nn.Identity(), data, [Values()], max_samples=4)
     assert len(few[0]) == 4
@@ -107,9 +107,9 @@ def test_few_samples_are_drawn_once_and_whatever_the_batches():
 
 def test_more_samples_than_there_are_is_all():
     data = rr.Batch(x=torch.arange(6.0).reshape(3, 2), y=torch.zeros(3).long())
-    assert len(rr.evaluate(nn.Identity(), data, [Values().limited(9)])) == 3
+    assert len(rr.evaluate(nn.Identity(), data, [Values().limit(9)])) == 3
 
 
 def test_no_sample_at_all_is_refused():
     with pytest.raises(InvalidSettingError, match="Expected `max_samples`"):
-        Values().limited(0)
+        Values().limit(0)

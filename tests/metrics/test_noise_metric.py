@@ -23,14 +23,14 @@ def test_all_deviations_share_draws_of_the_sample_and_no_row_is_passed_twice():
         places.append(samples)
         return moved
 
-    found = metric.under_noise(probe, read)
+    found = metric.mean_under_noise(probe, read)
     rows = torch.cat(seen).reshape(2, 2, 3, 4)
     assert [len(some) for some in seen] == [5, 5, 2]
     assert torch.cat(places).tolist() == [0, 1, 2] * 4
     assert torch.equal(rows[1], 2 * rows[0])
     assert torch.equal(rows * 1024, (rows * 1024).round())
     assert torch.allclose(found, rows.mean(dim=1).transpose(0, 1))
-    alone = metric.under_noise(rr.Probe(probe.model, batch[1:2]), lambda moved, _: moved)
+    alone = metric.mean_under_noise(rr.Probe(probe.model, batch[1:2]), lambda moved, _: moved)
     assert torch.equal(alone, found[1:2])
 
 

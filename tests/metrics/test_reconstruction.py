@@ -5,7 +5,7 @@ from torch import nn
 import rightreasons as rr
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.metrics import Deletion, Insertion
-from rightreasons.metrics.insertion import RATIOS, importance_ranks, rebuilt_probabilities
+from rightreasons.metrics.insertion import RATIOS, importance_ranks, probability_curve
 
 
 def test_the_ratios_are_the_paper_s():
@@ -37,14 +37,14 @@ def test_all_ratios_of_all_samples_are_passed_once():
     probe = rr.Probe(model, rr.Batch(x=x, y=torch.tensor([0, 0])), max_rows=3)
     ranks = importance_ranks(x)
     model.num_rows = 0
-    found = rebuilt_probabilities(
+    found = probability_curve(
         probe, ranks, ratios=(0.0, 0.5, 1.0), baseline=torch.tensor(0.0), deletes=False
     )
     assert model.num_rows == 1 + 2 * 2  # the empty image once
     expected = [[0, 12, 15], [0, 30, 51]]
     assert found.logit().round().tolist()[0] == expected[0]
     assert found[1].tolist() == pytest.approx(torch.tensor(expected[1]).double().sigmoid().tolist())
-    deleted = rebuilt_probabilities(
+    deleted = probability_curve(
         probe, ranks, ratios=(0.0, 0.5, 1.0), baseline=torch.tensor(0.0), deletes=True
     )
     assert deleted.logit().round().tolist()[0] == [15, 3, 0]
@@ -56,8 +56,8 @@ def test_all_ratios_of_all_samples_are_passed_once():
     [
         ({"ratios": []}, "Expected `ratios` to be a number or a list of numbers, 1 or more"),
         ({"ratios": "ab"}, "Expected `ratios` to be a number or a list of numbers, 1 or more"),
-        ({"ratios": 1.2}, "Expected `ratios` to be shares from 0 to 1"),
-        ({"ratios": [0.5, 1.2]}, "Expected `ratios` to be shares from 0 to 1"),
+        ({"ratios": 1.2}, "Expected `ratios` to be fractions from 0 to 1"),
+        ({"ratios": [0.5, 1.2]}, "Expected `ratios` to be fractions from 0 to 1"),
         ({"sign": "negative"}, "Expected `sign` to be 'absolute' or 'positive' or 'signed'"),
     ],
 )

@@ -8,7 +8,7 @@ from torch import nn
 import rightreasons as rr
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.metrics import RiskCoverage, selective_accuracy, threshold_for_coverage
-from rightreasons.metrics.risk_coverage import checked_coverage, risk_area
+from rightreasons.metrics.risk_coverage import check_coverage, risk_area
 
 SCORES = torch.tensor([3.0, 1.0, 2.0, 2.0, 0.0, 2.0, 1.0, 5.0, 4.0, 6.0])  # with ties
 CORRECT = torch.tensor([True, False, False, True, False, True, True, True, False, True])
@@ -112,8 +112,10 @@ def test_mistakes():
         RiskCoverage(coverages=0.5).coverages == (0.5,) and not RiskCoverage(coverages=[]).coverages
     )
     for coverage in (0, 1.5, True, "all"):
-        with pytest.raises(InvalidSettingError, match="`coverage` to be a share above 0 and up to"):
-            checked_coverage(coverage)
+        with pytest.raises(
+            InvalidSettingError, match="`coverage` to be a fraction above 0 and up to"
+        ):
+            check_coverage(coverage)
     with pytest.raises(InvalidSettingError, match="for each of the 5 coverages, but got 2"):
         RiskCoverage(thresholds=[0.1, 0.2])
     with pytest.raises(InvalidBatchError, match="`scores` to hold one number a sample"):

@@ -8,7 +8,7 @@ from torch import nn
 import rightreasons as rr
 from rightreasons.datasets import Card, Dataset, InMemory
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
-from rightreasons.metrics import SwapAccuracy, transplanted
+from rightreasons.metrics import SwapAccuracy, transplant
 
 
 def measured(model, data, **options):
@@ -180,14 +180,14 @@ def transplants(draw):
 @settings(max_examples=150, deadline=None)
 @given(transplants())
 def test_transplants_equal_their_slow_twin(parts):
-    torch.testing.assert_close(transplanted(*parts), slow.transplanted(*parts))
+    torch.testing.assert_close(transplant(*parts), slow.transplanted(*parts))
 
 
 def test_a_hard_mask_moves_values_exactly_and_touches_no_others():
     x, donor_x = torch.randn(8, 3, 5, 5), torch.randn(8, 3, 5, 5)
     mask = (torch.rand(8, 1, 5, 5) < 0.4).float()
     before = x.clone()
-    result = transplanted(x, mask, donor_x, mask)
+    result = transplant(x, mask, donor_x, mask)
     assert torch.equal(result, torch.where(mask > 0, donor_x, x))
     assert torch.equal(x, before)
 
@@ -197,7 +197,7 @@ def test_channels_move_together_under_a_shared_mask():
     x, donor_x = torch.zeros(1, 3, 2, 2), torch.cat([pixels, pixels + 10, pixels + 20], dim=1)
     mask = torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]]])
     donor_mask = torch.tensor([[[[0.0, 0.0], [0.0, 1.0]]]])
-    moved = transplanted(x, mask, donor_x, donor_mask)
+    moved = transplant(x, mask, donor_x, donor_mask)
     assert moved[0, :, 0, 0].tolist() == [3, 13, 23]
     assert moved.flatten(2)[..., 1:].abs().sum() == 0
 
@@ -206,9 +206,9 @@ def test_different_numbers_of_positions_are_stretched():
     x, ones = torch.zeros(1, 6), torch.ones(1, 6)
     donor_x = torch.tensor([[7.0, 8.0, 9.0, 0.0, 0.0, 0.0]])
     donor_mask = torch.tensor([[1.0, 1.0, 1.0, 0.0, 0.0, 0.0]])
-    assert transplanted(x, ones, donor_x, donor_mask).tolist() == [[7, 7, 8, 8, 9, 9]]
+    assert transplant(x, ones, donor_x, donor_mask).tolist() == [[7, 7, 8, 8, 9, 9]]
     fewer = torch.tensor([[0.0, 1.0, 0.0, 0.0, 0.0, 1.0]])
-    assert transplanted(x, fewer, donor_x, donor_mask).tolist() == [[0, 7, 0, 0, 0, 8]]
+    assert transplant(x, fewer, donor_x, donor_mask).tolist() == [[0, 7, 0, 0, 0, 8]]
 
 
 def test_refuses_an_unknown_source():

@@ -26,7 +26,7 @@ def test_written_and_read(coverage, tmp_path):
 
 
 def test_mistakes(tmp_path):
-    with pytest.raises(InvalidSettingError, match="`coverage` to be a share above 0"):
+    with pytest.raises(InvalidSettingError, match="`coverage` to be a fraction above 0"):
         Threshold(coverage=0.0, value=1.0)
     with pytest.raises(InvalidSettingError, match="`score` to be 'softmax'"):
         Threshold(coverage=0.9, value=1.0, score="margin")

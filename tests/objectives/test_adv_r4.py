@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import rightreasons as rr
-from rightreasons.attacks import GradientSize, climbed, drawn_points
+from rightreasons.attacks import GradientSize, climb, draw_points
 from rightreasons.objectives import AdvR4
 from rightreasons.types import Target
 
@@ -15,8 +15,8 @@ def test_is_the_size_where_the_climb_ends(tiny_net, tiny_batch):
     ours = AdvR4(num_steps=4, epsilon=0.2)(probe)
     torch.manual_seed(5)
     interval, size = masked.box(0.2), GradientSize(masked.mask, "squared_l2")
-    start = drawn_points(interval, 1)[0]
-    end = climbed(masked, interval, size, start, target=Target.LOSS, num_steps=4, step_size=0.25)
+    start = draw_points(interval, 1)[0]
+    end = climb(masked, interval, size, start, target=Target.LOSS, num_steps=4, step_size=0.25)
     torch.testing.assert_close(ours, size(masked.at(end).gradient(Target.LOSS)))
     assert ours.requires_grad
 

@@ -3,7 +3,7 @@ import torch
 from tests.reference import terms
 
 import rightreasons as rr
-from rightreasons.attacks import drawn_points
+from rightreasons.attacks import draw_points
 from rightreasons.objectives import RandR4
 
 
@@ -14,7 +14,7 @@ def test_equals_its_slow_twin(tiny_net, tiny_batch, form):
     torch.manual_seed(5)
     ours = RandR4(num_samples=3, epsilon=0.2, form=form, valid_range=(0.0, 1.0))(probe)
     torch.manual_seed(5)
-    points = drawn_points(probe.masked.box(0.2, (0.0, 1.0)), 3)
+    points = draw_points(probe.masked.box(0.2, (0.0, 1.0)), 3)
     columns = tiny_batch.mask.expand_as(tiny_batch.x).flatten(1).any(dim=0)
     full = tiny_batch.x.flatten(1).repeat(3, 1, 1)
     full[:, :, columns] = points

@@ -1,4 +1,4 @@
-"""Attacks: the worst a box holds, as far as steps along gradients find it."""
+"""Attacks: the worst point of a box or ball that gradient steps find."""
 
 from rightreasons.attacks.apgd import APGD as APGD
 from rightreasons.attacks.ball import Ball as Ball
@@ -14,9 +14,12 @@ from rightreasons.attacks.output_attack import targeted_dlr as targeted_dlr
 from rightreasons.attacks.pgd import FGSM as FGSM
 from rightreasons.attacks.pgd import PGD as PGD
 from rightreasons.attacks.search import GradientSize as GradientSize
-from rightreasons.attacks.search import climbed as climbed
-from rightreasons.attacks.search import drawn_points as drawn_points
-from rightreasons.attacks.search import worst_drawn as worst_drawn
+from rightreasons.attacks.search import climb as climb
+from rightreasons.attacks.search import climb as climbed
+from rightreasons.attacks.search import draw_points as draw_points
+from rightreasons.attacks.search import draw_points as drawn_points
+from rightreasons.attacks.search import draw_worst_point as draw_worst_point
+from rightreasons.attacks.search import draw_worst_point as worst_drawn
 from rightreasons.attacks.search import worst_value as worst_value
 from rightreasons.attacks.strongest_of import apgd_pair as apgd_pair
 from rightreasons.attacks.strongest_of import strongest_of as strongest_of
@@ -33,8 +36,11 @@ __all__ = [
     "Manipulated",
     "OutputAttack",
     "apgd_pair",
+    "climb",
     "climb_slope",
     "climbed",
+    "draw_points",
+    "draw_worst_point",
     "drawn_points",
     "frame_map",
     "map_distance",

@@ -1,4 +1,4 @@
-"""APGD: projected ascent that halves its step where it stops getting anywhere."""
+"""APGD: projected gradient ascent that halves its step where it makes no progress."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Literal, final
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
-from rightreasons.attacks.ball import Ball, BallNorm
+from rightreasons.attacks.ball import Ball, BallNorm, per_sample
 from rightreasons.attacks.output_attack import (
     Attacked,
     OutputAttack,
     Record,
     climb_slope,
-    deployed_logits,
     log_odds,
+    logits_at_test_time,
     ranked_rivals,
     targeted_dlr,
 )
@@ -30,55 +31,42 @@ ENOUGH_RISES = 0.75
 LOSSES: tuple[Literal["cross_entropy", "targeted_dlr"], ...] = ("cross_entropy", "targeted_dlr")
 
 
-def checkpoints(num_steps: int) -> list[int]:
-    """After which steps the length of steps is looked at.
-
-    Example:
-        >>> checkpoints(100)
-        [22, 41, 57, 70, 80, 87, 93, 99]
-    """
-    shares = [0.0, 0.22]
-    while shares[-1] < 1:
-        shares.append(shares[-1] + max(shares[-1] - shares[-2] - 0.03, 0.06))
-    after = {math.ceil(round(share * num_steps, 9)) for share in shares[1:] if share <= 1}
-    return sorted(after)
-
-
 @final
 class APGD(OutputAttack):
-    r"""Auto-PGD: no step size to choose, momentum, and the best point to go on from.
+    r"""Auto-PGD: no step size to choose, momentum, and restarts from the best point.
 
     .. math:: z^{(t+1)} = \Pi\left(x^{(t)} + \eta_t d(\nabla_x L)\right), \quad
         x^{(t+1)} = \Pi\left(x^{(t)} + \tfrac34 (z^{(t+1)} - x^{(t)})
         + \tfrac14 (x^{(t)} - x^{(t-1)})\right)
 
-    Steps are :math:`2 \epsilon` long at first. At each of the `checkpoints` a sample's step is
-    halved, and its search goes on from its best point, if less than three quarters of the steps
-    since the last one rose, or if neither step nor best value have changed. ``"cross_entropy"`` is
-    APGD-CE; ``"targeted_dlr"`` climbs `targeted_dlr` towards the likeliest rivals, one after the
-    other. `strongest_of` both is the gradient part of AutoAttack.
+    Steps are :math:`2 \epsilon` long at first. At each of the `checkpoints` a sample's step may be
+    halved; its search then continues from its best point. That happens if less than three quarters
+    of the steps since the last checkpoint increased the loss, or if neither step size nor best
+    value have changed. ``"cross_entropy"`` is APGD-CE. ``"targeted_dlr"`` maximises `targeted_dlr`
+    towards the likeliest rivals, one after the other. `strongest_of` both is the gradient part of
+    AutoAttack.
 
-    Differs from the paper: the first search of each kind begins at the sample, and only further
-    ones at a drawn point, which is drawn from the ball and not from its surface. Cross-entropy is
-    climbed as its `log_odds`: the same way in exact arithmetic, and one that goes on where single
-    precision rounds cross-entropy to zero.
+    Differs from the paper: the first search of each kind begins at the sample. Only further ones
+    begin at a point drawn from the ball; the paper draws from its surface. Cross-entropy is
+    maximised as its `log_odds`: the same direction in exact arithmetic, and one that still works
+    where single precision rounds cross-entropy to zero.
 
     Args:
-        epsilon: See `Ball`.
-        norm: See `Ball`.
-        loss: What is climbed.
-        num_steps: 100 in the paper.
-        num_rivals: How many rival classes ``"targeted_dlr"`` tries; 9 in the paper.
-        num_restarts: See `OutputAttack`; for each rival.
-        valid_range: See `Ball`.
-        seed: See `OutputAttack`.
-        max_rows: See `OutputAttack`.
+        epsilon: The ball's radius, in input units.
+        norm: The ball's norm, ``"linf"`` or ``"l2"``.
+        loss: What is maximised, ``"cross_entropy"`` or ``"targeted_dlr"``.
+        num_steps: Number of steps; 100 in the paper.
+        num_rivals: Number of rival classes that ``"targeted_dlr"`` tries; 9 in the paper.
+        num_restarts: Number of searches for each sample that is not fooled yet, and each rival.
+        valid_range: Smallest and largest value of a feature; None is no limit.
+        seed: Random seed for the draws.
+        max_rows: The most samples that are attacked at once; None is no ceiling.
 
     Example:
         >>> model = nn.Linear(2, 2)
         >>> attack = APGD(epsilon=0.1, num_steps=10)
-        >>> found = attack(model, torch.rand(3, 2), torch.tensor([0, 1, 1]))
-        >>> found.x.shape, found.fooled.shape
+        >>> result = attack(model, torch.rand(3, 2), torch.tensor([0, 1, 1]))
+        >>> result.x.shape, result.fooled.shape
         (torch.Size([3, 2]), torch.Size([3]))
 
     References:
@@ -110,46 +98,46 @@ class APGD(OutputAttack):
         self.num_steps = check_integer("num_steps", num_steps)
         self.num_rivals = check_integer("num_rivals", num_rivals)
 
+    @override
     def num_runs(self, num_classes: int) -> int:
-        """See `OutputAttack.num_runs`."""
         return self.num_restarts * self._num_rivals(num_classes)
 
+    @override
     def search(
         self, model: nn.Module, x: Tensor, y: Tensor, *, index: Tensor, run: int
     ) -> Attacked:
-        """See `OutputAttack.search`."""
-        logits = deployed_logits(model, x, y)
-        restart, place = divmod(run, self._num_rivals(logits.shape[1]))
-        rival = ranked_rivals(logits, y)[:, place]
-        start = self.ball.drawn(x, index=index, seed=self.seed + restart) if restart else x
+        logits = logits_at_test_time(model, x, y)
+        restart, rank = divmod(run, self._num_rivals(logits.shape[1]))
+        rival = ranked_rivals(logits, y)[:, rank]
+        start = self.ball.draw(x, index=index, seed=self.seed + restart) if restart else x
         record = Record(x)
-        state = self._started(model, start, y, rival, record)
-        after = checkpoints(self.num_steps)
+        state = self._start(model, start, y, rival, record)
+        checked_steps = checkpoints(self.num_steps)
         last = 0
         for step in range(1, self.num_steps + 1):
             if not len(state.rows):
                 break
-            state = self._stepped(model, state, x, y, rival, record, is_first=step == 1)
-            if step in after:
-                state, last = _rested(state, step - last), step
+            state = self._step(model, state, x, y, rival, record, is_first=step == 1)
+            if step in checked_steps:
+                state, last = _halve_stalled_steps(state, step - last), step
         return record.result()
 
     def _num_rivals(self, num_classes: int) -> int:
         return min(self.num_rivals, num_classes - 1) if self.loss == "targeted_dlr" else 1
 
-    def _read(
+    def _climb_slope(
         self, model: nn.Module, point: Tensor, y: Tensor, rival: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         if self.loss == "cross_entropy":
-            return climb_slope(model, point, y, log_odds)  # which rise with it and never vanish
+            return climb_slope(model, point, y, log_odds)  # increases with it and never vanishes
         return climb_slope(model, point, y, partial(targeted_dlr, rival=rival))
 
-    def _started(
+    def _start(
         self, model: nn.Module, start: Tensor, y: Tensor, rival: Tensor, record: Record
     ) -> _State:
-        logits, value, slope = self._read(model, start, y, rival)
+        logits, value, slope = self._climb_slope(model, start, y, rival)
         rows = torch.arange(len(start), device=start.device)
-        fooled = record.see(rows, start, logits, y)
+        fooled = record.add(rows, start, logits, y)
         state = _State(
             rows=rows,
             point=start,
@@ -161,12 +149,12 @@ class APGD(OutputAttack):
             best_slope=slope,
             stride=torch.full_like(value, 2 * self.ball.epsilon),
             rises=torch.zeros_like(rows),
-            value_then=value,
+            value_at_checkpoint=value,
             was_halved=torch.zeros_like(fooled),
         )
-        return state.of(~fooled)
+        return state.select(~fooled)
 
-    def _stepped(
+    def _step(
         self,
         model: nn.Module,
         state: _State,
@@ -178,28 +166,44 @@ class APGD(OutputAttack):
         is_first: bool,
     ) -> _State:
         rows = state.rows
-        point = _moved(self.ball, state, x[rows], is_first=is_first)
-        logits, value, slope = self._read(model, point, y[rows], rival[rows])
-        fooled = record.see(rows, point, logits, y[rows])
+        point = _next_point(self.ball, state, x[rows], is_first=is_first)
+        logits, value, slope = self._climb_slope(model, point, y[rows], rival[rows])
+        fooled = record.add(rows, point, logits, y[rows])
         better = value > state.best_value
-        wide = _wide(better, point)
+        better_point = per_sample(better, point)
         moved = replace(
             state,
             point=point,
             previous=state.point,
             value=value,
             slope=slope,
-            best=torch.where(wide, point, state.best),
+            best=torch.where(better_point, point, state.best),
             best_value=torch.maximum(value, state.best_value),
-            best_slope=torch.where(wide, slope, state.best_slope),
+            best_slope=torch.where(better_point, slope, state.best_slope),
             rises=state.rises + (value > state.value),
         )
-        return moved.of(~fooled)
+        return moved.select(~fooled)
+
+
+def checkpoints(num_steps: int) -> list[int]:
+    """The steps after which the step size is checked.
+
+    Example:
+        >>> checkpoints(100)
+        [22, 41, 57, 70, 80, 87, 93, 99]
+    """
+    fractions = [0.0, 0.22]
+    while fractions[-1] < 1:
+        fractions.append(fractions[-1] + max(fractions[-1] - fractions[-2] - 0.03, 0.06))
+    steps = {
+        math.ceil(round(fraction * num_steps, 9)) for fraction in fractions[1:] if fraction <= 1
+    }
+    return sorted(steps)
 
 
 @dataclass(frozen=True)
 class _State:
-    """Where the searches stand, a row for each sample that is not fooled."""
+    """The state of the searches: a row for each sample that is not fooled."""
 
     rows: Tensor
     point: Tensor
@@ -211,41 +215,37 @@ class _State:
     best_slope: Tensor
     stride: Tensor
     rises: Tensor
-    value_then: Tensor
+    value_at_checkpoint: Tensor
     was_halved: Tensor
 
-    def of(self, standing: Tensor) -> _State:
-        if bool(standing.all()):
+    def select(self, rows: Tensor) -> _State:
+        if bool(rows.all()):
             return self
-        return _State(**{part.name: getattr(self, part.name)[standing] for part in fields(self)})
+        return _State(**{part.name: getattr(self, part.name)[rows] for part in fields(self)})
 
 
-def _moved(ball: Ball, state: _State, x: Tensor, *, is_first: bool) -> Tensor:
+def _next_point(ball: Ball, state: _State, x: Tensor, *, is_first: bool) -> Tensor:
     point = state.point
-    ahead = ball.projected(point + _wide(state.stride, x) * ball.direction(state.slope), x)
+    ahead = ball.project(point + per_sample(state.stride, x) * ball.direction(state.slope), x)
     if is_first:
         return ahead
     inertia = (1 - MOMENTUM) * (point - state.previous)
-    return ball.projected(point + MOMENTUM * (ahead - point) + inertia, x)
+    return ball.project(point + MOMENTUM * (ahead - point) + inertia, x)
 
 
-def _rested(state: _State, num_steps: int) -> _State:
-    """Halve the steps of searches that stall, and take those back to their best point."""
+def _halve_stalled_steps(state: _State, num_steps: int) -> _State:
+    """Halve the step of each search that stalled, and continue it from its best point."""
     stalls = state.rises < ENOUGH_RISES * num_steps
-    stuck = ~state.was_halved & (state.best_value == state.value_then)
+    stuck = ~state.was_halved & (state.best_value == state.value_at_checkpoint)
     halved = stalls | stuck
-    wide = _wide(halved, state.point)
+    halved_point = per_sample(halved, state.point)
     return replace(
         state,
-        point=torch.where(wide, state.best, state.point),
+        point=torch.where(halved_point, state.best, state.point),
         value=torch.where(halved, state.best_value, state.value),
-        slope=torch.where(wide, state.best_slope, state.slope),
+        slope=torch.where(halved_point, state.best_slope, state.slope),
         stride=torch.where(halved, state.stride / 2, state.stride),
         rises=torch.zeros_like(state.rises),
-        value_then=state.best_value,
+        value_at_checkpoint=state.best_value,
         was_halved=halved,
     )
-
-
-def _wide(column: Tensor, like: Tensor) -> Tensor:
-    return column.view(-1, *(1,) * (like.ndim - 1))

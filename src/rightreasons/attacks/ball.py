@@ -1,4 +1,4 @@
-"""Where attacks on predictions may go: a ball around each sample, within the valid range."""
+"""The set an attack on predictions searches: a ball around each sample, within the valid range."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from rightreasons.core.checks import check_choice, check_range, positive_float
 from rightreasons.core.rng import sample_noise
 
-__all__ = ["Ball", "BallNorm"]
+__all__ = ["NORMS", "Ball", "BallNorm", "per_sample"]
 
 BallNorm = Literal["linf", "l2"]
 NORMS: tuple[BallNorm, ...] = ("linf", "l2")
@@ -23,13 +23,13 @@ class Ball:
 
     Args:
         epsilon: The radius, in input units.
-        norm: ``"linf"``, each feature on its own, or ``"l2"``, all features of a sample together.
-        valid_range: Smallest and largest value of a feature; None is no limit. A feature that is
-            outside it already may stay where it is.
+        norm: ``"linf"`` bounds each feature, ``"l2"`` all features of a sample together.
+        valid_range: Smallest and largest value of a feature; None is no limit. A feature
+            outside the range may keep its value.
 
     Example:
         >>> ball = Ball(epsilon=0.5, norm="l2", valid_range=None)
-        >>> ball.projected(torch.tensor([[3.0, 4.0]]), torch.zeros(1, 2))
+        >>> ball.project(torch.tensor([[3.0, 4.0]]), torch.zeros(1, 2))
         tensor([[0.3000, 0.4000]])
     """
 
@@ -43,10 +43,11 @@ class Ball:
         if self.valid_range is not None:
             object.__setattr__(self, "valid_range", check_range(self.valid_range))
 
-    def projected(self, point: Tensor, x: Tensor) -> Tensor:
-        """The points of the balls around ``x`` that are nearest, ``(N, *S)``.
+    def project(self, point: Tensor, x: Tensor) -> Tensor:
+        """Project each point to the ball around ``x``, ``(N, *S)``.
 
-        With ``"l2"`` the ball comes first and the range second, which does not leave the ball.
+        With ``"l2"`` it is projected to the ball first and to the range second, which does not
+        leave the ball.
         """
         if self.norm == "linf":
             inside = point.clamp(x - self.epsilon, x + self.epsilon)
@@ -59,31 +60,40 @@ class Ball:
         return inside.clamp(x.clamp(max=low), x.clamp(min=high))
 
     def direction(self, slope: Tensor) -> Tensor:
-        """Where ``slope`` rises fastest for a step of length 1 in this norm, ``(N, *S)``."""
+        """The steepest step of length 1 in this norm for the gradient ``slope``, ``(N, *S)``."""
         if self.norm == "linf":
             return slope.sign()
-        largest = slope.flatten(1).abs().amax(dim=1).view(_column(slope))
-        scaled = slope / torch.where(largest == 0, 1, largest)  # squares of tiny slopes vanish
+        # The squares of tiny slopes would vanish: divide by the largest entry first.
+        largest = per_sample(slope.flatten(1).abs().amax(dim=1), slope)
+        scaled = slope / torch.where(largest == 0, 1, largest)
         length = _lengths(scaled)
         return scaled / torch.where(length == 0, 1, length)
 
-    def drawn(self, x: Tensor, *, index: Tensor | None = None, seed: int = 0) -> Tensor:
-        """A point drawn uniformly from each ball, then brought into the valid range.
+    def draw(self, x: Tensor, *, index: Tensor | None = None, seed: int = 0) -> Tensor:
+        """Draw a point uniformly from each ball, then clamp it to the valid range.
 
         Args:
             x: The samples, ``(N, *S)``.
             index: ``(N,)``: the samples' numbers; then the draw depends on them and the seed
                 alone. None draws from the global random state.
-            seed: Of the draws by ``index``.
+            seed: Random seed for the draws by ``index``.
         """
         if self.norm == "linf":
             noise = _noise(x, x.shape[1:], index, seed, "uniform")
-            return self.projected(x + self.epsilon * (2 * noise - 1), x)
+            return self.project(x + self.epsilon * (2 * noise - 1), x)
         # D coordinates of a point drawn from the sphere in D + 2 dimensions fill the ball evenly.
         size = x[0].numel() if len(x) else 0
         noise = _noise(x, (size + 2,), index, seed, "normal")
         moves = (noise / _lengths(noise))[:, :size].reshape(x.shape)
-        return self.projected(x + self.epsilon * moves, x)
+        return self.project(x + self.epsilon * moves, x)
+
+    projected, drawn = project, draw
+    """The former names of `project` and `draw`."""
+
+
+def per_sample(column: Tensor, like: Tensor) -> Tensor:
+    """View ``(N,)`` with axes that broadcast to the samples ``like``, ``(N, *S)``."""
+    return column.view(-1, *(1,) * (like.ndim - 1))
 
 
 def _noise(
@@ -102,8 +112,4 @@ def _noise(
 def _lengths(values: Tensor) -> Tensor:
     """Each sample's length, with axes that broadcast to it."""
     lengths: Tensor = torch.linalg.vector_norm(values.flatten(1), dim=1)
-    return lengths.view(_column(values))
-
-
-def _column(values: Tensor) -> tuple[int, ...]:
-    return (-1, *(1,) * (values.ndim - 1))
+    return per_sample(lengths, values)

@@ -7,6 +7,7 @@ from typing import Literal, final
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rightreasons.attacks.ball import BallNorm
 from rightreasons.attacks.output_attack import (
@@ -15,7 +16,7 @@ from rightreasons.attacks.output_attack import (
     Record,
     climb_slope,
     cross_entropy,
-    deployed_logits,
+    logits_at_test_time,
 )
 from rightreasons.core.checks import check_choice, check_flag, check_integer, positive_float
 
@@ -23,38 +24,6 @@ __all__ = ["FGSM", "PGD", "StepSchedule", "step_lengths"]
 
 StepSchedule = Literal["constant", "cosine", "halving"]
 SCHEDULES: tuple[StepSchedule, ...] = ("constant", "cosine", "halving")
-
-
-def step_lengths(
-    epsilon: float,
-    num_steps: int,
-    *,
-    step_size: float | None = None,
-    schedule: StepSchedule = "constant",
-) -> list[float]:
-    r"""How long each step is.
-
-    Args:
-        epsilon: The ball's radius.
-        num_steps: How many.
-        step_size: Of the first; None lets all steps together go :math:`2.5 \epsilon`, which
-            reaches every point of the ball from every other.
-        schedule: ``"constant"``; ``"cosine"``, times :math:`\frac12 (1 + \cos(\pi t / T))`;
-            ``"halving"``, half as long after every quarter of the steps.
-
-    Example:
-        >>> step_lengths(0.3, 4, step_size=8.0, schedule="halving")
-        [8.0, 4.0, 2.0, 1.0]
-        >>> step_lengths(0.5, 5)
-        [0.25, 0.25, 0.25, 0.25, 0.25]
-    """
-    shares = [1.0] * num_steps
-    if schedule == "cosine":
-        shares = [(1 + math.cos(math.pi * step / num_steps)) / 2 for step in range(num_steps)]
-    elif schedule == "halving":
-        shares = [0.5 ** (4 * step // num_steps) for step in range(num_steps)]
-    first = 2.5 * epsilon / sum(shares) if step_size is None else step_size
-    return [first * share for share in shares]
 
 
 @final
@@ -65,26 +34,28 @@ class PGD(OutputAttack):
 
     where d is the gradient's sign (``"linf"``) or its direction (``"l2"``).
 
-    Differs from the paper: every point on the way counts, not the last one alone.
+    Differs from the paper: every point on the way counts, not only the last one.
 
     Args:
-        epsilon: See `Ball`.
-        norm: See `Ball`.
-        num_steps: 20 in the density paper.
-        step_size: In input units, see `step_lengths`; None is ``2.5 * epsilon / num_steps`` if
-            steps are equal. In 20 steps the density paper's 0.01 gets no further than 0.2 from
-            where it starts, so that not all of a ball of more than 0.1 is in reach.
-        schedule: See `step_lengths`.
-        random_start: Begin at a point drawn from the ball, or else at the sample.
-        num_restarts: See `OutputAttack`; more than one needs ``random_start``.
-        valid_range: See `Ball`.
-        seed: See `OutputAttack`.
-        max_rows: See `OutputAttack`.
+        epsilon: The ball's radius, in input units.
+        norm: The ball's norm, ``"linf"`` or ``"l2"``.
+        num_steps: Number of steps; 20 in the density paper.
+        step_size: Length of the first step, in input units. None is ``2.5 * epsilon / num_steps``
+            if steps are equal. With the density paper's 0.01, 20 steps end at most 0.2 from their
+            start, so that they cannot reach all of a ball with a radius above 0.1.
+        schedule: How the steps' length changes: ``"constant"``, ``"cosine"`` or ``"halving"``, see
+            `step_lengths`.
+        random_start: Whether to begin at a point drawn from the ball, or at the sample.
+        num_restarts: Number of searches for each sample that is not fooled yet; more than one
+            needs ``random_start``.
+        valid_range: Smallest and largest value of a feature; None is no limit.
+        seed: Random seed for the draws.
+        max_rows: The most samples that are attacked at once; None is no ceiling.
 
     Example:
         >>> model = nn.Linear(2, 2)
-        >>> found = PGD(epsilon=0.1)(model, torch.rand(3, 2), torch.tensor([0, 1, 1]))
-        >>> found.x.shape, found.fooled.shape
+        >>> result = PGD(epsilon=0.1)(model, torch.rand(3, 2), torch.tensor([0, 1, 1]))
+        >>> result.x.shape, result.fooled.shape
         (torch.Size([3, 2]), torch.Size([3]))
 
     References:
@@ -118,50 +89,50 @@ class PGD(OutputAttack):
         self.schedule = check_choice("schedule", schedule, SCHEDULES)
         self.random_start = check_flag("random_start", random_start)
         if not random_start:
-            check_integer("num_restarts", num_restarts, high=1)  # all would be the same
+            check_integer("num_restarts", num_restarts, high=1)  # all searches would be the same
 
+    @override
     def search(
         self, model: nn.Module, x: Tensor, y: Tensor, *, index: Tensor, run: int
     ) -> Attacked:
-        """See `OutputAttack.search`."""
         ball, record = self.ball, Record(x)
         rows = torch.arange(len(x), device=x.device)
-        point = ball.drawn(x, index=index, seed=self.seed + run) if self.random_start else x
+        point = ball.draw(x, index=index, seed=self.seed + run) if self.random_start else x
         for length in step_lengths(
             ball.epsilon, self.num_steps, step_size=self.step_size, schedule=self.schedule
         ):
             logits, _, slope = climb_slope(model, point, y[rows], cross_entropy)
-            standing = ~record.see(rows, point, logits, y[rows])
-            rows, point, slope = rows[standing], point[standing], slope[standing]
+            robust = ~record.add(rows, point, logits, y[rows])
+            rows, point, slope = rows[robust], point[robust], slope[robust]
             if not len(rows):
                 return record.result()
-            point = ball.projected(point + length * ball.direction(slope), x[rows])
-        record.see(rows, point, deployed_logits(model, point, y[rows]), y[rows])
+            point = ball.project(point + length * ball.direction(slope), x[rows])
+        record.add(rows, point, logits_at_test_time(model, point, y[rows]), y[rows])
         return record.result()
 
 
 @final
 class FGSM(OutputAttack):
-    r"""The fast gradient sign method: one step of full length up the loss.
+    r"""The fast gradient sign method: one step of full length that increases the loss.
 
     .. math:: x' = \Pi\left(x + \epsilon \, \mathrm{sign}\, \nabla_x \ell(x)\right)
 
     With ``norm="l2"`` the step is :math:`\epsilon \nabla_x \ell / \lVert \nabla_x \ell \rVert_2`.
-    For a linear model with two classes nothing in the ball is worse.
+    For a linear model with two classes no point of the ball is worse.
 
     Differs from the paper: nothing known. (The density paper writes the label's logit in place of
-    the loss, up which a model gets more certain of the label, not less.)
+    the loss; a step that increases it makes the model more certain of the label, not less.)
 
     Args:
-        epsilon: See `Ball`.
-        norm: See `Ball`.
-        valid_range: See `Ball`.
-        max_rows: See `OutputAttack`.
+        epsilon: The ball's radius, in input units.
+        norm: The ball's norm, ``"linf"`` or ``"l2"``.
+        valid_range: Smallest and largest value of a feature; None is no limit.
+        max_rows: The most samples that are attacked at once; None is no ceiling.
 
     Example:
         >>> model = nn.Linear(2, 2)
-        >>> found = FGSM(epsilon=0.1)(model, torch.rand(3, 2), torch.tensor([0, 1, 1]))
-        >>> found.x.shape, found.fooled.shape
+        >>> result = FGSM(epsilon=0.1)(model, torch.rand(3, 2), torch.tensor([0, 1, 1]))
+        >>> result.x.shape, result.fooled.shape
         (torch.Size([3, 2]), torch.Size([3]))
 
     References:
@@ -185,14 +156,46 @@ class FGSM(OutputAttack):
             max_rows=max_rows,
         )
 
+    @override
     def search(
         self, model: nn.Module, x: Tensor, y: Tensor, *, index: Tensor, run: int
     ) -> Attacked:
-        """See `OutputAttack.search`."""
         del index, run
         _, _, slope = climb_slope(model, x, y, cross_entropy)
-        point = self.ball.projected(x + self.ball.epsilon * self.ball.direction(slope), x)
+        point = self.ball.project(x + self.ball.epsilon * self.ball.direction(slope), x)
         record = Record(x)
         rows = torch.arange(len(x), device=x.device)
-        record.see(rows, point, deployed_logits(model, point, y), y)
+        record.add(rows, point, logits_at_test_time(model, point, y), y)
         return record.result()
+
+
+def step_lengths(
+    epsilon: float,
+    num_steps: int,
+    *,
+    step_size: float | None = None,
+    schedule: StepSchedule = "constant",
+) -> list[float]:
+    r"""The length of each step.
+
+    Args:
+        epsilon: The ball's radius.
+        num_steps: Number of steps.
+        step_size: Length of the first step. None gives all steps together :math:`2.5 \epsilon`,
+            which reaches every point of the ball from every other.
+        schedule: ``"constant"``; ``"cosine"``, times :math:`\frac12 (1 + \cos(\pi t / T))`;
+            ``"halving"``, half as long after every quarter of the steps.
+
+    Example:
+        >>> step_lengths(0.3, 4, step_size=8.0, schedule="halving")
+        [8.0, 4.0, 2.0, 1.0]
+        >>> step_lengths(0.5, 5)
+        [0.25, 0.25, 0.25, 0.25, 0.25]
+    """
+    factors = [1.0] * num_steps
+    if schedule == "cosine":
+        factors = [(1 + math.cos(math.pi * step / num_steps)) / 2 for step in range(num_steps)]
+    elif schedule == "halving":
+        factors = [0.5 ** (4 * step // num_steps) for step in range(num_steps)]
+    first = 2.5 * epsilon / sum(factors) if step_size is None else step_size
+    return [first * factor for factor in factors]

@@ -1,4 +1,4 @@
-"""Several attacks, one after the other, each on those samples that stood the ones before."""
+"""Several attacks in sequence, each on the samples that the earlier ones did not fool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from rightreasons.attacks.apgd import APGD
 from rightreasons.attacks.ball import BallNorm
-from rightreasons.attacks.output_attack import Attacked, OutputAttack, checked_samples
+from rightreasons.attacks.output_attack import Attacked, OutputAttack, check_samples
 from rightreasons.errors import InvalidSettingError
 
 __all__ = ["apgd_pair", "strongest_of"]
@@ -22,14 +22,14 @@ def strongest_of(
     *,
     index: Tensor | None = None,
 ) -> Attacked:
-    """The worst that any of the attacks finds; a sample stands if it stands all of them.
+    """The worst result of all attacks; a sample is robust if no attack fools it.
 
     Args:
-        attacks: At least one, in the order in which they are tried.
-        model: See `OutputAttack`.
-        x: See `OutputAttack`.
-        y: See `OutputAttack`.
-        index: See `OutputAttack`.
+        attacks: The attacks, at least one, in the order in which they are tried.
+        model: Gives logits ``(N, K)``.
+        x: The samples, ``(N, *S)``, floating point.
+        y: Their labels, ``(N,)``.
+        index: The samples' numbers ``(N,)``, on which their draws depend; 0, 1, ... if None.
 
     Example:
         >>> import torch
@@ -40,14 +40,14 @@ def strongest_of(
     """
     if not attacks:
         raise InvalidSettingError("Expected at least one attack, but got none.")
-    x, y, index = checked_samples(x, y, index)
-    found = attacks[0](model, x, y, index=index)
+    x, y, index = check_samples(x, y, index)
+    worst = attacks[0](model, x, y, index=index)
     for attack in attacks[1:]:
-        rows = (~found.fooled).nonzero().flatten()
+        rows = (~worst.fooled).nonzero().flatten()
         if not len(rows):
             break
-        found = found.stronger(rows, attack(model, x[rows], y[rows], index=index[rows]))
-    return found
+        worst = worst.stronger(rows, attack(model, x[rows], y[rows], index=index[rows]))
+    return worst
 
 
 def apgd_pair(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rightreasons import bounds
-from rightreasons.attacks import GradientSize, climbed, worst_drawn, worst_value
+from rightreasons.attacks import GradientSize, climb, draw_worst_point, worst_value
 from rightreasons.certification.region import Region
 from rightreasons.core.norms import sample_norm
 from rightreasons.core.recording import record_outputs
@@ -150,8 +150,8 @@ def found_gradient(region: Region, target: Target, *, num_steps: int, num_restar
     masked = region.exact_probe.masked
     size = GradientSize(masked.mask, "l2")
     nominal = size(masked.gradient(target)).detach()
-    start = worst_drawn(masked, region.box, size, target=target, num_samples=num_restarts)
-    best = climbed(
+    start = draw_worst_point(masked, region.box, size, target=target, num_samples=num_restarts)
+    best = climb(
         masked, region.box, size, start, target=target, num_steps=num_steps, step_size=STEP_SIZE
     )
     return torch.maximum(nominal, size(masked.at(best).gradient(target)).detach())

@@ -1,4 +1,4 @@
-"""Metrics: one metric = one file, two pure functions."""
+"""Metrics: one metric or family = one file, each two pure functions."""
 
 from rightreasons.metrics.accuracy import Accuracy as Accuracy
 from rightreasons.metrics.accuracy import CalibrationError as CalibrationError
@@ -30,7 +30,8 @@ from rightreasons.metrics.risk_coverage import threshold_for_coverage as thresho
 from rightreasons.metrics.robust_criterion import RobustCriterion as RobustCriterion
 from rightreasons.metrics.rps import RPS as RPS
 from rightreasons.metrics.swap_accuracy import SwapAccuracy as SwapAccuracy
-from rightreasons.metrics.swap_accuracy import transplanted as transplanted
+from rightreasons.metrics.swap_accuracy import transplant as transplant
+from rightreasons.metrics.swap_accuracy import transplant as transplanted
 
 __all__ = [
     "METRICS",
@@ -61,5 +62,6 @@ __all__ = [
     "selective_accuracy",
     "suitable",
     "threshold_for_coverage",
+    "transplant",
     "transplanted",
 ]

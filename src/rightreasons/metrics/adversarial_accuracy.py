@@ -1,4 +1,4 @@
-"""How often the model is right at the worst input that an attack finds."""
+"""Accuracy at the worst input that an attack finds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.attacks import FGSM, PGD, BallNorm, OutputAttack, apgd_pair, strongest_of
 from rightreasons.attacks.ball import NORMS
 from rightreasons.core.checks import check_choice, check_floats, check_integer, positive_float
 from rightreasons.datasets.dataset import Dataset
-from rightreasons.errors import InvalidBatchError, InvalidSettingError
-from rightreasons.metrics.metric import Metric, Rows
+from rightreasons.errors import InvalidSettingError
+from rightreasons.metrics.metric import Metric, Rows, check_prepared
 from rightreasons.probe.probe import Probe
 
 __all__ = ["AdversarialAccuracy"]
@@ -22,10 +23,10 @@ ATTACKS: tuple[Literal["pgd", "fgsm", "apgd"], ...] = ("pgd", "fgsm", "apgd")
 
 
 class AdversarialAccuracy(Metric):
-    r"""The share of samples that are predicted right wherever an attack takes them.
+    r"""The fraction of samples that are predicted right at every input an attack tries.
 
     ================================ ====================================================
-    ``adversarial_accuracy``         share that stands every attack measured here
+    ``adversarial_accuracy``         fraction that is right under every attack measured here
     ``NORM/EPSILON``                 by norm and radius, to four digits
     ``NORM/EPSILON/STEP``            the same, where a step size was given
     ``clean``                        without an attack
@@ -33,19 +34,20 @@ class AdversarialAccuracy(Metric):
     ================================ ====================================================
 
     An attack finds some of the inputs that fool a model, so the values are upper bounds of the
-    accuracy in the ball. What fools a sample in a ball is in every larger one too, and counts
-    there. Inputs stay in the data's valid range. Draws depend on the seed and the sample, never on
-    the batch.
+    accuracy in the ball. An input that fools the model in a ball lies in every larger one too, and
+    counts there. Inputs stay in the data's valid range. Draws depend on the seed and the sample,
+    never on the batch.
 
     Args:
         attack: ``"pgd"``, ``"fgsm"``, or ``"apgd"``, which is APGD-CE and targeted APGD-DLR.
         norm: ``"linf"``, ``"l2"``, or both in a list.
         epsilons: A radius in input units, or several in a list; 0.3 in the density paper's Table 1.
-        num_steps: Of each search; 20 in the density paper. FGSM has one.
-        step_size: Of PGD, in input units, or several in a list: None is ``2.5 * epsilon /
-            num_steps``. With the density paper's 0.01, 20 steps get 0.2 from where they start.
-        num_restarts: How often PGD and APGD search each sample that stands.
-        seed: Of the draws.
+        num_steps: Number of steps of each search; 20 in the density paper. FGSM has one.
+        step_size: Length of a step of PGD, in input units, or several in a list. None is
+            ``2.5 * epsilon / num_steps``. With the density paper's 0.01, 20 steps reach points at
+            most 0.2 from their start.
+        num_restarts: Number of searches of PGD and APGD for each sample that is not fooled.
+        seed: Random seed for the draws.
 
     References:
         goodfellow2015explaining, madry2018towards, croce2020reliable
@@ -88,53 +90,48 @@ class AdversarialAccuracy(Metric):
             )
         self._valid_range: tuple[float, float] | None = None
         for column in self._columns():
-            self._attacks(*column)  # checks the rest
+            self._attacks(*column)  # checks the remaining settings
 
     def prepare(self, data: Dataset) -> None:
         """Take the valid range from the card."""
         self._valid_range = data.card.valid_range
 
+    @override
     def measure(self, probe: Probe) -> Rows:
-        """See `Metric.measure`."""
-        index = probe.batch.index
-        if self._valid_range is None or index is None:
-            raise InvalidBatchError(
-                "Expected AdversarialAccuracy.prepare(data) before the first batch, and batches "
-                "with an `index`. evaluate() does both."
-            )
-        y = probe.batch.y
-        rows: Rows = {"clean": probe.logits.argmax(dim=1) == y}
+        _, index = check_prepared(self, self._valid_range, probe.batch.index)
+        rows: Rows = {"clean": probe.logits.argmax(dim=1) == probe.batch.y}
         for norm, step in self._runs():
-            standing = rows["clean"]
+            robust = rows["clean"]
             for epsilon in self.epsilons:
-                standing = self._standing(probe, index, standing, (norm, step, epsilon))
-                rows[_key(norm, step, epsilon)] = standing
+                robust = self._attack(probe, index, robust, (norm, step, epsilon))
+                rows[_key(norm, step, epsilon)] = robust
         return rows
 
+    @override
     def summary(self, rows: Rows) -> dict[str, float]:
-        """See `Metric.summary`."""
         keys = [_key(*column) for column in self._columns()]
-        all_stood = torch.stack([rows[key] for key in keys]).all(dim=0)
-        shares = {key: _share(rows[key]) for key in keys}
-        clean, size = _share(rows["clean"]), float(len(all_stood))
-        return {"": _share(all_stood), **shares, "clean": clean, "n": size}
+        always_robust = torch.stack([rows[key] for key in keys]).all(dim=0)
+        fractions = {key: _fraction(rows[key]) for key in keys}
+        clean, size = _fraction(rows["clean"]), float(len(always_robust))
+        return {"": _fraction(always_robust), **fractions, "clean": clean, "n": size}
 
-    def _standing(
+    def _attack(
         self,
         probe: Probe,
         index: Tensor,
-        standing: Tensor,
+        robust: Tensor,
         column: tuple[BallNorm, float | None, float],
     ) -> Tensor:
-        rows = standing.nonzero().flatten()
+        """Attack the samples that are still robust; those that remain so, ``(N,)``."""
+        rows = robust.nonzero().flatten()
         if not len(rows):
-            return standing
+            return robust
         attacks = self._attacks(*column, max_rows=probe.max_rows)
         x, y = probe.features.detach()[rows], probe.batch.y[rows]
         fooled = strongest_of(attacks, probe.model, x, y, index=index[rows]).fooled
-        left = standing.clone()
-        left[rows[fooled]] = False
-        return left
+        remaining = robust.clone()
+        remaining[rows[fooled]] = False
+        return remaining
 
     def _runs(self) -> list[tuple[BallNorm, float | None]]:
         return [(norm, step) for norm in self._norms for step in self._steps]
@@ -180,5 +177,5 @@ def _key(norm: str, step: float | None, epsilon: float) -> str:
     return f"{norm}/{epsilon:.4g}" if step is None else f"{norm}/{epsilon:.4g}/{step:.4g}"
 
 
-def _share(column: Tensor) -> float:
+def _fraction(column: Tensor) -> float:
     return float(column.double().mean())

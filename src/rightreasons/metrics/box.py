@@ -6,55 +6,37 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
-from rightreasons.attacks import GradientSize, climbed
+from rightreasons.attacks import GradientSize, climb
 from rightreasons.core.checks import check_flag, check_integer, positive_float
 from rightreasons.core.rng import sample_noise
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError
-from rightreasons.metrics.metric import Metric, Rows
+from rightreasons.metrics.metric import Metric, Rows, refuse_without_masks
 from rightreasons.probe.masked import MaskedFeatures
 from rightreasons.probe.probe import Need, Probe
 from rightreasons.types import Interval, Target
 
-__all__ = ["BoxMetric", "CertifiedChange", "GradientFragility", "start_points"]
+__all__ = ["BoxMetric", "CertifiedChange", "GradientFragility", "draw_start_points"]
 
 
-def start_points(probe: Probe, interval: Interval, *, num_points: int, seed: int) -> Tensor:
-    """Points drawn uniformly from a box inside the masks, ``(num_points, N, M)``.
-
-    They depend on the seed and the sample, never on the batch.
-
-    Args:
-        probe: Of samples with an ``index``.
-        interval: A box of `MaskedFeatures`, ``(N, M)``.
-        num_points: How many for each sample.
-        seed: Of the draws.
-    """
-    index, shape = probe.batch.index, probe.features.shape[1:]
-    if index is None:
-        raise InvalidBatchError(
-            "Expected batches with an `index`, so that what is drawn for a sample does not depend "
-            "on its batch, but got one without. evaluate() takes care of it."
-        )
-    lower, upper = interval
-    drawn = sample_noise(index, (shape.numel(),), num_draws=num_points, seed=seed)
-    noise = drawn.to(lower)[..., probe.masked.columns]
-    return torch.lerp(lower, upper, noise).clamp(lower, upper)
+STEP_SIZE = 0.25
+"""First step of a search, as a fraction of the box's width."""
 
 
 class BoxMetric(Metric):
     r"""A metric over the box :math:`|x' - x| \le \epsilon m`, within the data's valid range.
 
-    What it finds by search depends on the seed and the sample, never on the batch. Bounds are
+    The result of its search depends on the seed and the sample, never on the batch. Bounds are
     those of single precision, rounded to nearest; `certify` rounds outward.
 
     Args:
         epsilon: Half the box's width, in input units.
         target: What is differentiated.
-        num_samples: Points drawn for the search.
-        num_steps: Steps that climb from the best of them.
-        seed: Of the draws.
+        num_samples: Number of points drawn for the search.
+        num_steps: Number of steps uphill from the best of them.
+        seed: Random seed for the draws.
     """
 
     higher_is_better = False
@@ -73,10 +55,7 @@ class BoxMetric(Metric):
 
     def prepare(self, data: Dataset) -> None:
         """Take the valid range from the card; refuse data without masks."""
-        if not data.has_masks:
-            raise InvalidBatchError(
-                f"Expected data with masks for {type(self).__name__}, but got none."
-            )
+        refuse_without_masks(self, data)
         self._valid_range = data.card.valid_range
 
     def box(self, masked: MaskedFeatures) -> Interval:
@@ -89,9 +68,6 @@ class BoxMetric(Metric):
         return masked.box(self.epsilon, self._valid_range)
 
 
-STEP_SIZE = 0.25
-
-
 class CertifiedChange(BoxMetric):
     r"""The most a target can change inside the box, from bounds of its gradient.
 
@@ -100,28 +76,28 @@ class CertifiedChange(BoxMetric):
     .. math:: |t(x') - t(x)| \le \sum_d r_d \, \max(|l_d|, |u_d|)
         \quad\text{with}\quad l \le \nabla_x t \le u \;\;\text{in the box}
 
-    where :math:`r_d` is how far feature d can move: :math:`\epsilon m_d`, less where the valid
-    range ends earlier on both sides.
+    where :math:`r_d` is the distance that feature d can move: :math:`\epsilon m_d`, or less where
+    the valid range ends earlier on both sides.
 
     ======================== ==============================================================
     ``certified_change``     mean over samples with a mask
     ``max``                  the largest
-    ``attack``, ``attack_max``  the change that signed steps found, never more than was proved
+    ``attack``, ``attack_max``  the change that signed steps found, at most the proved one
     ``n``                    samples that count: those with a mask
     ======================== ==============================================================
 
     Unit: that of the target. A change that is not finite is shown as such.
 
-    Differs from the paper: its Proposition 1 bounds the change by a term of second order, for
-    which it takes a bounded gradient for a bounded Hessian; that does not follow. The bound here
+    Differs from the paper: its Proposition 1 bounds the change by a term of second order. It
+    concludes from a bounded gradient to a bounded Hessian, which does not follow. The bound here
     needs the bounded gradient alone and is tighter.
 
     Args:
-        epsilon: See `BoxMetric`.
-        target: See `BoxMetric`.
-        num_samples: See `BoxMetric`.
-        num_steps: See `BoxMetric`.
-        seed: See `BoxMetric`.
+        epsilon: Half the box's width, in input units.
+        target: What is differentiated.
+        num_samples: Number of points drawn for the search.
+        num_steps: Number of steps of the search.
+        seed: Random seed for the draws.
 
     References:
         ghitu2025model
@@ -146,8 +122,8 @@ class CertifiedChange(BoxMetric):
             seed=seed,
         )
 
+    @override
     def measure(self, probe: Probe) -> Rows:
-        """See `Metric.measure`."""
         masked = probe.masked
         box = self.box(masked)
         values = masked.values.detach()
@@ -159,11 +135,11 @@ class CertifiedChange(BoxMetric):
         return {
             "counts": probe.mask.flatten(1).any(dim=1),
             "proved": moved.sum(dim=1),
-            "attack": self._found(probe, box),
+            "attack": self._largest_change(probe, box),
         }
 
+    @override
     def summary(self, rows: Rows) -> dict[str, float]:
-        """See `Metric.summary`."""
         counts = rows["counts"]
         if not bool(counts.any()):
             return {"n": 0.0}
@@ -176,28 +152,28 @@ class CertifiedChange(BoxMetric):
             "n": float(counts.sum()),
         }
 
-    def _found(self, probe: Probe, box: Interval) -> Tensor:
-        """The largest change met, up or down, ``(N,)``."""
+    def _largest_change(self, probe: Probe, box: Interval) -> Tensor:
+        """The largest change that the search meets, up or down, ``(N,)``."""
         masked = probe.masked
-        drawn = start_points(probe, box, num_points=self.num_samples, seed=self.seed)
+        starts = draw_start_points(probe, box, num_points=self.num_samples, seed=self.seed)
         nominal = self.target(probe.logits, masked.y).detach()
-        found = torch.zeros_like(nominal)
-        for start in (masked.values.detach(), *drawn):
+        largest = torch.zeros_like(nominal)
+        for start in (masked.values.detach(), *starts):
             for sign in (1.0, -1.0):
-                for value in self._walk(masked, box, start, sign):
-                    found = torch.maximum(found, (value - nominal).abs())
-        return found.double()
+                for value in self._values_on_path(masked, box, start, sign):
+                    largest = torch.maximum(largest, (value - nominal).abs())
+        return largest.double()
 
-    def _walk(
+    def _values_on_path(
         self, masked: MaskedFeatures, box: Interval, start: Tensor, sign: float
     ) -> list[Tensor]:
-        """The values on the way uphill (or down): first to an end of the box, then shorter."""
+        """The values on the way up (or down): one step to an end of the box, then shorter ones."""
         values, point = [], start
         for step in range(self.num_steps + 1):
             at = masked.at(point)
             values.append(self.target(at.logits, masked.y).detach())
-            share = STEP_SIZE * (1 - step / (self.num_steps + 1)) if step else 1.0
-            stride = sign * share * (box.upper - box.lower)
+            fraction = STEP_SIZE * (1 - step / (self.num_steps + 1)) if step else 1.0
+            stride = sign * fraction * (box.upper - box.lower)
             slope = at.gradient(self.target).detach().sign()
             point = torch.addcmul(point, stride, slope).clamp(box.lower, box.upper)
         return values
@@ -216,23 +192,24 @@ class GradientFragility(BoxMetric):
                              the paper's code has it
     ``core``, ``core_max``   the same with :math:`1 - m`, for box and features
     ``ratio``                ``gradient_fragility`` / ``core``
-    ``attack``, ``attack_max``  the same as the first two with the widths that a search found: never
-                             more than was proved; the gap is what is not known
+    ``attack``, ``attack_max``  the first two with the widths that a search found, which are at
+                             most the proved ones; the truth lies between
     ``n``                    samples that count: those with a mask
     ======================== ==============================================================
 
     Unit: target per input unit. Bounds get looser with depth, so that values of nets of different
-    depth cannot be compared; those of ``attack`` can. A width that is not finite is shown as such.
+    depth cannot be compared, unlike those of ``attack``. A width that is not finite is given as
+    such.
 
     Differs from the paper: one name for each of its two definitions.
 
     Args:
         epsilon: 0.1 in the paper for pixels in [0, 1].
-        target: See `BoxMetric`.
-        num_samples: See `BoxMetric`.
-        num_steps: See `BoxMetric`.
+        target: What is differentiated.
+        num_samples: Number of points drawn for the search.
+        num_steps: Number of steps of the search.
         core: Whether to bound the features outside the masks too, which costs most of the time.
-        seed: See `BoxMetric`.
+        seed: Random seed for the draws.
 
     References:
         ghitu2025model
@@ -259,24 +236,24 @@ class GradientFragility(BoxMetric):
         )
         self.core = check_flag("core", core)
 
+    @override
     def measure(self, probe: Probe) -> Rows:
-        """See `Metric.measure`."""
         mask = probe.masked.mask
-        found = self._found(probe)
+        searched = self._search(probe)
         rows = {"counts": probe.mask.flatten(1).any(dim=1)}
         rows |= _columns("proved", mask, self._proved_width(probe))
-        rows |= _columns("attack", mask, found.upper - found.lower)
+        rows |= _columns("attack", mask, searched.upper - searched.lower)
         if self.core:
             batch = probe.batch.replace(mask=1 - probe.mask)
-            others = Probe.at_test_time(
+            core = Probe.at_test_time(
                 probe.model, batch, needs_gradient="inside", create_graph=False
             )
             rows["has_core"] = (probe.mask < 1).flatten(1).any(dim=1)
-            rows |= _columns("core", others.masked.mask, self._proved_width(others))
+            rows |= _columns("core", core.masked.mask, self._proved_width(core))
         return rows
 
+    @override
     def summary(self, rows: Rows) -> dict[str, float]:
-        """See `Metric.summary`."""
         rows = {name: column[rows["counts"]] for name, column in rows.items()}
         size = len(rows["counts"])
         if not size:
@@ -299,19 +276,19 @@ class GradientFragility(BoxMetric):
             _, gradient = probe.masked.gradient_box(self.box(probe.masked), self.target)
         return (2 * gradient.radius).expand_as(gradient.center)
 
-    def _found(self, probe: Probe) -> Interval:
-        """The smallest and largest gradient met, ``(N, M)``."""
+    def _search(self, probe: Probe) -> Interval:
+        """The smallest and largest gradient that the search meets, ``(N, M)``."""
         masked, target = probe.masked, self.target
         box = self.box(masked)
         nominal = masked.gradient(target).detach()
-        if not nominal.shape[1]:  # nobody in the batch has a mask
+        if not nominal.shape[1]:  # no sample of the batch has a mask
             return Interval(nominal, nominal)
         rising = nominal > 0
         ends = [
             torch.where(rising, box.upper, box.lower),
             torch.where(rising, box.lower, box.upper),
         ]
-        drawn = start_points(probe, box, num_points=self.num_samples, seed=self.seed)
+        drawn = draw_start_points(probe, box, num_points=self.num_samples, seed=self.seed)
         size = GradientSize(masked.mask, "squared_l2", reference=nominal)
         lowest, highest, start, largest = nominal, nominal, masked.values, size(nominal)
         for point in (*ends, *drawn):
@@ -321,7 +298,7 @@ class GradientFragility(BoxMetric):
             start = torch.where((sizes > largest)[:, None], point, start)
             largest = torch.maximum(largest, sizes)
         if self.num_steps:
-            best = climbed(
+            best = climb(
                 masked,
                 box,
                 size,
@@ -335,9 +312,32 @@ class GradientFragility(BoxMetric):
         return Interval(lowest, highest)
 
 
+def draw_start_points(probe: Probe, interval: Interval, *, num_points: int, seed: int) -> Tensor:
+    """Points drawn uniformly from a box inside the masks, ``(num_points, N, M)``.
+
+    They depend on the seed and the sample, never on the batch.
+
+    Args:
+        probe: A pass over samples with an ``index``.
+        interval: A box of `MaskedFeatures`, ``(N, M)``.
+        num_points: Number of points for each sample.
+        seed: Random seed for the draws.
+    """
+    index, shape = probe.batch.index, probe.features.shape[1:]
+    if index is None:
+        raise InvalidBatchError(
+            "Expected batches with an `index`, so that what is drawn for a sample does not depend "
+            "on its batch, but got one without. evaluate() takes care of it."
+        )
+    lower, upper = interval
+    drawn = sample_noise(index, (shape.numel(),), num_draws=num_points, seed=seed)
+    noise = drawn.to(lower)[..., probe.masked.columns]
+    return torch.lerp(lower, upper, noise).clamp(lower, upper)
+
+
 def _columns(name: str, mask: Tensor, width: Tensor) -> Rows:
-    """A sample's mean and largest width, as the mask weighs them; 0 where it is empty."""
-    weighed = torch.where(mask == 0, 0.0, mask * width.detach()).double()
+    """A sample's mean and largest width, weighted by the mask; 0 where it is empty."""
+    weighted = torch.where(mask == 0, 0.0, mask * width.detach()).double()
     total = mask.double().sum(dim=1)
-    largest = torch.cat([weighed, weighed.new_zeros(len(weighed), 1)], dim=1).amax(dim=1)
-    return {name: weighed.sum(dim=1) / torch.where(total == 0, 1.0, total), f"{name}_max": largest}
+    largest = torch.cat([weighted, weighted.new_zeros(len(weighted), 1)], dim=1).amax(dim=1)
+    return {name: weighted.sum(dim=1) / torch.where(total == 0, 1.0, total), f"{name}_max": largest}

@@ -12,97 +12,89 @@ from rightreasons.core.second_order import innermost
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers import EXPLAINERS, LRP, Explainer, InputGradient, InputTimesGradient
-from rightreasons.metrics.metric import Metric
+from rightreasons.metrics.metric import Metric, check_prepared
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Batch, Target
 
 __all__ = [
-    "COMFORTABLE_ROWS",
+    "CACHE_ROWS",
     "Explainers",
     "ExplanationMetric",
     "attributions",
-    "comfortable_parts",
-    "comfortable_rows",
-    "laid_out",
-    "named_explainers",
+    "create_explainers",
+    "rows_in_cache",
+    "split_for_cache",
+    "to_channels_last",
 ]
 
-COMFORTABLE_ROWS = 128
+CACHE_ROWS = 128
 """Rows of a pass with gradients whose activations still fit the caches of a processor."""
 _CACHE_BYTES = 8 * 2**20
-_FEWEST, _MOST = 16, 1024
-
-
-def comfortable_rows(probe: Probe) -> int:
-    """Rows of a pass without gradients whose largest activation still fits the caches.
-
-    A narrow net takes more of them than a wide one. One sample is passed to know the layers'
-    sizes; elsewhere than on a processor the most is right.
-
-    Example:
-        >>> batch = Batch(x=torch.zeros(2, 3, 32, 32), y=torch.zeros(2, dtype=torch.long))
-        >>> from torch import nn
-        >>> net = nn.Sequential(nn.Conv2d(3, 8, 1), nn.Flatten(), nn.Linear(8 * 32 * 32, 2))
-        >>> comfortable_rows(Probe(net, batch))
-        256
-    """
-    if probe.features.device.type != "cpu":
-        return _MOST
-    core = innermost(probe.model)
-    layers = [name for name, layer in core.named_modules() if name and not any(layer.children())]
-    first = Batch.trusted(x=probe.features.detach()[:1], y=probe.batch.y[:1])
-    with torch.no_grad():
-        passed = Probe.at_test_time(core, first, layers=layers)
-    outputs = [passed.logits, *passed.activations.values()]
-    largest = max(one.nbytes for one in outputs if isinstance(one, Tensor))
-    fitting = max(_CACHE_BYTES // largest, 1)
-    return min(max(1 << fitting.bit_length() - 1, _FEWEST), _MOST)
-
-
-def laid_out(x: Tensor) -> Tensor:
-    """The same values, in memory as convolutions on a processor like them: channels last.
-
-    Convolutions follow the layout of their input, so that a stack of images takes about a quarter
-    less time, whatever the layout of the weights.
-    """
-    if x.ndim != 4 or x.device.type != "cpu":
-        return x
-    return x.contiguous(memory_format=torch.channels_last)
-
-
-def comfortable_parts(x: Tensor) -> list[Tensor]:
-    """Samples in parts that fit the caches, laid out; all at once where there is no processor's.
-
-    Example:
-        >>> [len(part) for part in comfortable_parts(torch.zeros(200, 3))]
-        [128, 72]
-    """
-    rows = COMFORTABLE_ROWS if x.device.type == "cpu" else max(1, len(x))
-    return [laid_out(part) for part in torch.split(x, rows)]
-
+_FEWEST_ROWS, _MOST_ROWS = 16, 1024
 
 Explainers = str | Explainer | Sequence[str | Explainer] | Mapping[str, Explainer]
 """One explainer or several: registered names, objects, or objects under names of one's own."""
 
 
-def named_explainers(
+class ExplanationMetric(Metric):
+    """A metric of attributions, for one explainer or several at once.
+
+    Each explainer's value is under its own name, the first one's under the metric's as well. What
+    is drawn depends on the seed and the sample, never on the batch.
+
+    Args:
+        explainers: Names, objects, or a dictionary of objects, as for `create_explainers`. LRP by
+            name takes the data's valid range.
+    """
+
+    def __init__(self, *, explainers: Explainers) -> None:
+        super().__init__()
+        self.explainers = explainers
+        create_explainers(explainers)  # so that a mistake shows here
+        self._by_name: dict[str, Explainer] = {}
+        self._valid_range = (0.0, 1.0)
+
+    def prepare(self, data: Dataset) -> None:
+        """Take the valid range from the card."""
+        self._valid_range = data.card.valid_range
+        self._by_name = create_explainers(self.explainers, data.card.valid_range)
+
+    def explain(self, probe: Probe, y: Tensor) -> dict[str, Tensor]:
+        """The attribution of the classes ``y`` by each explainer, at the probe's samples."""
+        return attributions(self._by_name, probe.model, self.check_features(probe), y)
+
+    def check_features(self, probe: Probe) -> Tensor:
+        """The samples' features, or an error if the metric cannot work with them."""
+        check_prepared(self, self._by_name or None, probe.batch.index)
+        if not probe.features.is_floating_point():
+            raise InvalidBatchError(
+                f"Expected floating point `x` for {type(self).__name__}, but got token ids."
+            )
+        return probe.features.detach()
+
+    def headline(self, values: dict[str, float]) -> dict[str, float]:
+        """Values by explainer, with the first one's under the metric's own name."""
+        return {"": next(iter(values.values())), **values}
+
+
+def create_explainers(
     explainers: Explainers, valid_range: tuple[float, float] = (0.0, 1.0)
 ) -> dict[str, Explainer]:
     """Explainers under the names that their values will have.
 
     Args:
-        explainers: A hyphen in a registered name is an underscore. An object goes by its class'
-            name in small letters.
-        valid_range: Of the data; LRP by name takes it as the box of the first layer.
+        explainers: A hyphen in a registered name is an underscore. An object has its class' name
+            in small letters.
+        valid_range: The data's valid range; LRP by name takes it as the box of the first layer.
 
     Example:
-        >>> sorted(named_explainers(["lrp", InputGradient(target="loss")]))
+        >>> sorted(create_explainers(["lrp", InputGradient(target="loss")]))
         ['input_gradient', 'lrp']
     """
     if isinstance(explainers, Mapping):
         return dict(explainers)
     several = [explainers] if isinstance(explainers, str | Explainer) else list(explainers)
-    pairs = [(_name(explainer), _made(explainer, valid_range)) for explainer in several]
+    pairs = [(_name_of(explainer), _create(explainer, valid_range)) for explainer in several]
     names = [name for name, _ in pairs]
     if not pairs or len(set(names)) < len(names):
         raise InvalidSettingError(
@@ -115,7 +107,7 @@ def named_explainers(
 def attributions(
     explainers: Mapping[str, Explainer], model: nn.Module, x: Tensor, y: Tensor
 ) -> dict[str, Tensor]:
-    """The attribution of each explainer, by name; one gradient serves all that rest on it."""
+    """The attribution of each explainer, by name; those that need the input gradient share it."""
     gradients: dict[Target, Tensor] = {}
     result = {}
     for name, explainer in explainers.items():
@@ -130,15 +122,63 @@ def attributions(
     return result
 
 
+def rows_in_cache(probe: Probe) -> int:
+    """Rows of a pass without gradients whose largest activation still fits the caches.
+
+    A narrow net allows more rows than a wide one. One sample is passed to learn the layers' sizes.
+    On other devices than a processor it is the largest number.
+
+    Example:
+        >>> batch = Batch(x=torch.zeros(2, 3, 32, 32), y=torch.zeros(2, dtype=torch.long))
+        >>> from torch import nn
+        >>> net = nn.Sequential(nn.Conv2d(3, 8, 1), nn.Flatten(), nn.Linear(8 * 32 * 32, 2))
+        >>> rows_in_cache(Probe(net, batch))
+        256
+    """
+    if probe.features.device.type != "cpu":
+        return _MOST_ROWS
+    core = innermost(probe.model)
+    layers = [name for name, layer in core.named_modules() if name and not any(layer.children())]
+    first = Batch.trusted(x=probe.features.detach()[:1], y=probe.batch.y[:1])
+    with torch.no_grad():
+        recorded = Probe.at_test_time(core, first, layers=layers)
+    outputs = [recorded.logits, *recorded.activations.values()]
+    largest = max(output.nbytes for output in outputs if isinstance(output, Tensor))
+    fitting = max(_CACHE_BYTES // largest, 1)
+    return min(max(1 << fitting.bit_length() - 1, _FEWEST_ROWS), _MOST_ROWS)
+
+
+def split_for_cache(x: Tensor) -> list[Tensor]:
+    """Split samples into parts that fit a processor's caches; one part on other devices.
+
+    Example:
+        >>> [len(part) for part in split_for_cache(torch.zeros(200, 3))]
+        [128, 72]
+    """
+    rows = CACHE_ROWS if x.device.type == "cpu" else max(1, len(x))
+    return [to_channels_last(part) for part in torch.split(x, rows)]
+
+
+def to_channels_last(x: Tensor) -> Tensor:
+    """The same values with channels last in memory, which convolutions on a processor prefer.
+
+    Convolutions follow the layout of their input. A stack of images then takes about a quarter
+    less time, whatever the layout of the weights.
+    """
+    if x.ndim != 4 or x.device.type != "cpu":
+        return x
+    return x.contiguous(memory_format=torch.channels_last)
+
+
 def _gradient(target: Target, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """The input gradient, as many samples at a time as the caches of a processor hold."""
     explainer = InputGradient(target=target)
-    parts = comfortable_parts(x)
+    parts = split_for_cache(x)
     labels = torch.split(y, [len(part) for part in parts])
     return torch.cat([explainer(model, *part) for part in zip(parts, labels, strict=True)])
 
 
-def _made(explainer: str | Explainer, valid_range: tuple[float, float]) -> Explainer:
+def _create(explainer: str | Explainer, valid_range: tuple[float, float]) -> Explainer:
     if isinstance(explainer, Explainer):
         return explainer
     if EXPLAINERS[explainer] is LRP:
@@ -146,50 +186,9 @@ def _made(explainer: str | Explainer, valid_range: tuple[float, float]) -> Expla
     return EXPLAINERS.create(explainer)
 
 
-def _name(explainer: str | Explainer) -> str:
+def _name_of(explainer: str | Explainer) -> str:
     if isinstance(explainer, str):
         return explainer.replace("-", "_")
     registered = [name for name in EXPLAINERS if EXPLAINERS[name] is type(explainer)]
-    own = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(explainer).__name__).lower()
-    return registered[0] if registered else own
-
-
-class ExplanationMetric(Metric):
-    """A metric of attributions, for one explainer or several at once.
-
-    Each explainer's value is under its own name, the first one's under the metric's as well. What
-    is drawn depends on the seed and the sample, never on the batch.
-
-    Args:
-        explainers: Names, objects, or a dictionary of objects; see `named_explainers`. LRP by name
-            takes the data's valid range.
-    """
-
-    def __init__(self, *, explainers: Explainers) -> None:
-        super().__init__()
-        self.explainers = explainers
-        named_explainers(explainers)  # so that a mistake shows here
-        self._chosen: dict[str, Explainer] = {}
-        self._valid_range = (0.0, 1.0)
-
-    def prepare(self, data: Dataset) -> None:
-        """Take the valid range from the card."""
-        self._valid_range = data.card.valid_range
-        self._chosen = named_explainers(self.explainers, data.card.valid_range)
-
-    def checked(self, probe: Probe) -> Tensor:
-        """The samples' features, or an error if the metric cannot work with them."""
-        if not self._chosen or probe.batch.index is None:
-            raise InvalidBatchError(
-                f"Expected {type(self).__name__}.prepare(data) before the first batch, and batches "
-                "with an `index`. evaluate() does both."
-            )
-        if not probe.features.is_floating_point():
-            raise InvalidBatchError(
-                f"Expected floating point `x` for {type(self).__name__}, but got token ids."
-            )
-        return probe.features.detach()
-
-    def headline(self, values: dict[str, float]) -> dict[str, float]:
-        """Values by explainer, with the first one's under the metric's own name."""
-        return {"": next(iter(values.values())), **values}
+    class_name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(explainer).__name__).lower()
+    return registered[0] if registered else class_name

@@ -1,21 +1,27 @@
-"""How much of the explanation leaks into what must not matter."""
+"""Feature leakage: Integrated Gradients of the masked features."""
 
 from __future__ import annotations
 
 from typing import Literal, final
 
 import torch
+from typing_extensions import override
 
 from rightreasons.datasets.dataset import Dataset
-from rightreasons.errors import InvalidBatchError
 from rightreasons.explainers import IntegratedGradients
-from rightreasons.metrics.metric import Metric, Rows, bootstrap_means, percentile_interval
+from rightreasons.metrics.metric import (
+    Metric,
+    Rows,
+    bootstrap_means,
+    percentile_interval,
+    refuse_without_masks,
+)
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
 __all__ = ["FeatureLeakage"]
 
-MOST_ROWS = 256
+DEFAULT_MAX_ROWS = 256
 
 
 @final
@@ -25,23 +31,23 @@ class FeatureLeakage(Metric):
     .. math:: \frac1N \sum_x \Bigl\lVert m \odot (x - b) \odot
         \int_0^1 \nabla t(b + \alpha (x - b)) \, d\alpha \Bigr\rVert_2
 
-    over samples whose mask is not empty. It has the unit of the target, so it shrinks with a model
-    whose logits shrink; ``share`` does not.
+    over samples whose mask is not empty. It has the unit of the target: a model with
+    smaller logits has less of it. ``share`` does not depend on the scale.
 
     ==================== ==================================================================
     ``feature_leakage``  mean length
     ``low``, ``high``    its 95 % bootstrap interval over samples
-    ``share``            mean share of the absolute attribution that lies inside the mask;
-                         0 for samples without any attribution
+    ``share``            mean fraction of the absolute attribution inside the mask; 0 for
+                         samples without any attribution
     ``n``                number of samples
     ==================== ==================================================================
 
-    Differs from the paper: equation 9 writes the path of the null block alone; here the whole
-    sample is led from the baseline, as for the maps the paper shows.
+    Differs from the paper: equation 9 writes the path of the null block alone; here the
+    path of the whole sample is used, as for the maps the paper shows.
 
     Args:
-        num_steps: Of the integral.
-        baseline: Where the path begins: one number for all features.
+        num_steps: Number of points of the integral.
+        baseline: Start of the path: one number for all features.
         quadrature: ``"gauss_legendre"`` or ``"trapezoid"``.
         target: What is attributed.
 
@@ -65,17 +71,16 @@ class FeatureLeakage(Metric):
         self.baseline = baseline
         self.quadrature = quadrature
         self.target = Target(target)
-        self._explainer(MOST_ROWS)  # checks the settings
+        self._explainer(DEFAULT_MAX_ROWS)  # checks the settings
 
     def prepare(self, data: Dataset) -> None:
         """Refuse data without masks."""
-        if not data.has_masks:
-            raise InvalidBatchError("Expected data with masks for FeatureLeakage, but got none.")
+        refuse_without_masks(self, data)
 
+    @override
     def measure(self, probe: Probe) -> Rows:
-        """See `Metric.measure`."""
-        explain = self._explainer(probe.max_rows or MOST_ROWS)
-        attribution = explain(probe.model, probe.features.detach(), probe.batch.y).double()
+        explainer = self._explainer(probe.max_rows or DEFAULT_MAX_ROWS)
+        attribution = explainer(probe.model, probe.features.detach(), probe.batch.y).double()
         mask = probe.mask.expand_as(attribution).double()
         inside = (mask * attribution).flatten(1)
         total = attribution.abs().flatten(1).sum(dim=1)
@@ -85,16 +90,20 @@ class FeatureLeakage(Metric):
             "counts": mask.flatten(1).any(dim=1),
         }
 
+    @override
     def summary(self, rows: Rows) -> dict[str, float]:
-        """See `Metric.summary`."""
         counts = rows["counts"]
         if not bool(counts.any()):
             return {"n": 0.0}
-        length, share = rows["length"][counts], rows["share"][counts]
+        length, fraction = rows["length"][counts], rows["share"][counts]
         low, high = percentile_interval(bootstrap_means(length.numpy()))
-        ends = {"low": low, "high": high}
-        n = float(counts.sum())
-        return {"": float(length.mean()), **ends, "share": float(share.mean()), "n": n}
+        return {
+            "": float(length.mean()),
+            "low": low,
+            "high": high,
+            "share": float(fraction.mean()),
+            "n": float(counts.sum()),
+        }
 
     def _explainer(self, max_rows: int) -> IntegratedGradients:
         return IntegratedGradients(

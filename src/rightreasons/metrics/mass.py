@@ -7,27 +7,122 @@ from typing import final
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.datasets.dataset import Dataset
-from rightreasons.errors import InvalidBatchError
 from rightreasons.explainers import GradCAM
 from rightreasons.explainers.spatial_layers import last_spatial_layer
-from rightreasons.metrics.metric import Metric, Rows, bootstrap_means, percentile_interval
+from rightreasons.metrics.metric import (
+    Metric,
+    Rows,
+    bootstrap_means,
+    percentile_interval,
+    refuse_without_masks,
+)
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
-__all__ = ["CamMass", "InputGradientMass", "mass_rows", "mass_summary"]
+__all__ = ["CamMass", "InputGradientMass", "MassMetric", "mass_rows", "mass_summary"]
+
+
+class MassMetric(Metric):
+    """A metric of the fraction of a map that lies inside the mask."""
+
+    higher_is_better = False
+
+    def prepare(self, data: Dataset) -> None:
+        """Refuse data without masks."""
+        refuse_without_masks(self, data)
+
+    @override
+    def summary(self, rows: Rows) -> dict[str, float]:
+        return mass_summary(rows)
+
+
+@final
+class CamMass(MassMetric):
+    r"""The fraction of a Grad-CAM map inside the mask: what ReFF makes small.
+
+    .. math:: \frac{\sum_{ij} m_{ij} \, I_{ij}(x)}{\sum_{ij} I_{ij}(x)}
+
+    averaged over samples whose mask is not empty and whose map is not zero. 0 is no reliance. A
+    constant map has the mask's fraction of the pixels, which is given as ``cam_mass/area``.
+    ``cam_mass/n`` is the number of samples: a map without a positive part says nothing, and such
+    samples are many in some nets.
+
+    Args:
+        layer: Name of the layer whose maps are measured; None is the last one that has any. With
+            several names a sample's fraction is the mean over those whose map is not zero.
+        target: What is differentiated.
+
+    References:
+        adachi2022learning
+    """
+
+    name = "cam_mass"
+
+    def __init__(
+        self, *, layer: str | Sequence[str] | None = None, target: Target | str = Target.LOGIT
+    ) -> None:
+        super().__init__()
+        self.layer = layer
+        self.target = Target(target)
+        self._explainer: GradCAM | None = None
+
+    def prepare(self, data: Dataset) -> None:
+        """Refuse data without masks, and forget the last model's layer."""
+        super().prepare(data)
+        self._explainer = None
+
+    @override
+    def measure(self, probe: Probe) -> Rows:
+        if self._explainer is None:  # one model is measured between two calls of `prepare`
+            layer = self.layer or last_spatial_layer(probe.model, probe.features.detach())
+            self._explainer = GradCAM(layers=layer, target=self.target)
+        cam = self._explainer(probe.model, probe.features.detach(), probe.batch.y)
+        if cam.shape[1] > 1:
+            total = cam.sum(dim=(2, 3), keepdim=True)
+            cam = cam / torch.where(total == 0, 1, total)
+        return mass_rows(cam, probe.mask.mean(dim=1, keepdim=True))
+
+
+@final
+class InputGradientMass(MassMetric):
+    r"""The fraction of the input gradient's magnitude inside the mask: the simplest reliance score.
+
+    .. math:: \frac{\sum_d m_d \, |\partial_d t(x)|}{\sum_d |\partial_d t(x)|}
+
+    averaged over samples whose mask is not empty and whose gradient is not zero. 0 is no reliance.
+    A model that relies on all features alike has the mask's fraction of the features, which is
+    given as ``input_gradient_mass/area``. ``input_gradient_mass/n`` is the number of samples. A
+    model whose gradient is zero at every sample relies on nothing: it has 0, of 0 samples.
+
+    Args:
+        target: What is differentiated. The logit, not the loss: the loss of a confident model has
+            gradients that vanish in floating point.
+    """
+
+    name = "input_gradient_mass"
+    needs_gradient = True
+
+    def __init__(self, *, target: Target | str = Target.LOGIT) -> None:
+        super().__init__()
+        self.target = Target(target)
+
+    @override
+    def measure(self, probe: Probe) -> Rows:
+        return mass_rows(probe.gradient(self.target).abs(), probe.mask)
 
 
 def mass_rows(size: Tensor, mask: Tensor) -> Rows:
-    """Each sample's share inside the mask.
+    """The fraction of each sample's map that lies inside the mask.
 
     Args:
         size: Maps without negative values, ``(N, *S)``.
-        mask: Broadcasting to it.
+        mask: Masks, which broadcast to ``size``.
 
     Returns:
-        ``mass``, the share; ``area``, the mask's share of the places; ``total``, the map's sum.
+        ``mass``, the fraction; ``area``, the mask's fraction of the map; ``total``, the map's sum.
 
     Example:
         >>> rows = mass_rows(torch.tensor([[1.0, 3.0]]), torch.tensor([[0.0, 1.0]]))
@@ -43,7 +138,7 @@ def mass_rows(size: Tensor, mask: Tensor) -> Rows:
 
 
 def mass_summary(rows: Rows) -> dict[str, float]:
-    """The mean share over samples with a mask and a map, its interval, and the mask's area."""
+    """The mean fraction over samples with a mask and a map, its interval, and the mask's area."""
     masked = rows["area"] > 0
     if not bool(masked.any()):
         return {"area": 0.0, "n": 0.0}
@@ -54,93 +149,3 @@ def mass_summary(rows: Rows) -> dict[str, float]:
     low, high = percentile_interval(bootstrap_means(mass.numpy()))
     bounds = {"low": low, "high": high}
     return {"": float(mass.mean()), **bounds, "area": float(area), "n": float(counts.sum())}
-
-
-@final
-class CamMass(Metric):
-    r"""The share of a Grad-CAM map inside the mask: what ReFF makes small.
-
-    .. math:: \frac{\sum_{ij} m_{ij} \, I_{ij}(x)}{\sum_{ij} I_{ij}(x)}
-
-    averaged over samples whose mask is not empty and whose map is not zero. 0 is no reliance; a
-    map that is the same everywhere has the mask's share of the pixels, which is given beside it
-    as ``cam_mass/area``. ``cam_mass/n`` is the number of samples: a map without a positive part
-    says nothing, and such samples are many in some nets.
-
-    Args:
-        layer: Name of the layer whose maps are looked at; None is the last one that has any. Of
-            several names a sample's share is the mean over those whose map is not zero.
-        target: What is differentiated.
-
-    References:
-        adachi2022learning
-    """
-
-    name = "cam_mass"
-    higher_is_better = False
-
-    def __init__(
-        self, *, layer: str | Sequence[str] | None = None, target: Target | str = Target.LOGIT
-    ) -> None:
-        super().__init__()
-        self.layer = layer
-        self.target = Target(target)
-        self._chosen: GradCAM | None = None
-
-    def prepare(self, data: Dataset) -> None:
-        """Refuse data without masks."""
-        if not data.has_masks:
-            raise InvalidBatchError("Expected data with masks for CamMass, but got none.")
-        self._chosen = None
-
-    def measure(self, probe: Probe) -> Rows:
-        """See `Metric.measure`."""
-        if self._chosen is None:  # one model is measured between two calls of `prepare`
-            layer = self.layer or last_spatial_layer(probe.model, probe.features.detach())
-            self._chosen = GradCAM(layers=layer, target=self.target)
-        cam = self._chosen(probe.model, probe.features.detach(), probe.batch.y)
-        if cam.shape[1] > 1:
-            heat = cam.sum(dim=(2, 3), keepdim=True)
-            cam = cam / torch.where(heat == 0, 1, heat)
-        return mass_rows(cam, probe.mask.mean(dim=1, keepdim=True))
-
-    def summary(self, rows: Rows) -> dict[str, float]:
-        """See `Metric.summary`."""
-        return mass_summary(rows)
-
-
-class InputGradientMass(Metric):
-    r"""The share of the input gradient's magnitude inside the mask: the simplest reliance score.
-
-    .. math:: \frac{\sum_d m_d \, |\partial_d t(x)|}{\sum_d |\partial_d t(x)|}
-
-    averaged over samples whose mask is not empty and whose gradient is not zero. 0 is no reliance;
-    a model that looks everywhere alike has the mask's share of the features, which is given beside
-    it as ``input_gradient_mass/area``. ``input_gradient_mass/n`` is the number of samples. A model
-    that is flat at every sample leans on nothing: it has 0, of 0 samples.
-
-    Args:
-        target: What is differentiated. The logit, not the loss: the loss of a sure model has
-            gradients that vanish in floating point.
-    """
-
-    name = "input_gradient_mass"
-    higher_is_better = False
-    needs_gradient = True
-
-    def __init__(self, *, target: Target | str = Target.LOGIT) -> None:
-        super().__init__()
-        self.target = Target(target)
-
-    def prepare(self, data: Dataset) -> None:
-        """Refuse data without masks."""
-        if not data.has_masks:
-            raise InvalidBatchError("Expected data with masks for InputGradientMass, but got none.")
-
-    def measure(self, probe: Probe) -> Rows:
-        """See `Metric.measure`."""
-        return mass_rows(probe.gradient(self.target).abs(), probe.mask)
-
-    def summary(self, rows: Rows) -> dict[str, float]:
-        """See `Metric.summary`."""
-        return mass_summary(rows)

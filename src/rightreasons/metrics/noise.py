@@ -7,6 +7,7 @@ from typing import final
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.core.checks import check_floats, check_integer, positive_float
 from rightreasons.core.rng import sample_noise
@@ -20,22 +21,21 @@ from rightreasons.types import Batch, Target
 __all__ = ["DEVIATIONS", "DensityRobustness", "GradientRobustness", "NoiseMetric"]
 
 DEVIATIONS = (0.05, 0.1, 0.15, 0.2, 0.25)
-FINENESS = 1024
-MOST_ROWS = 256
+STEPS_PER_DEVIATION = 1024
+DEFAULT_MAX_ROWS = 256
 
 
 class NoiseMetric(Metric):
-    """A metric of what Gaussian noise does to a model, at several deviations.
+    """A metric of a model's change under Gaussian noise, at several standard deviations.
 
     All deviations share the draws, which depend on the seed and the sample, never on the batch.
     They are rounded to a 1024th of the deviation, so that sums of a few round features stay exact.
-    Noise may leave the data's valid range: cut noise would not have the deviation it is said to
-    have.
+    Noise may leave the data's valid range, since clipped noise has another deviation.
 
     Args:
         deviations: The standard deviation of the noise, in input units, or several in a list.
-        num_draws: Of the noise, for each sample.
-        seed: Of the draws.
+        num_draws: Number of noise draws for each sample.
+        seed: Random seed for the draws.
     """
 
     higher_is_better = False
@@ -47,12 +47,12 @@ class NoiseMetric(Metric):
         self.num_draws = check_integer("num_draws", num_draws)
         self.seed = check_integer("seed", seed, low=0)
 
-    def under_noise(self, probe: Probe, read: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """What ``read`` gives of noisy samples, mean over draws: ``(N, deviations, ...)``.
+    def mean_under_noise(self, probe: Probe, read: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """The mean of ``read`` over noise draws, ``(N, deviations, ...)``.
 
         Args:
-            probe: Of samples with an ``index``; its `max_rows` is the ceiling.
-            read: From noisy samples ``(R, *S)`` and the place of each in the batch, ``(R,)``, to
+            probe: A pass over samples with an ``index``; its `max_rows` is the ceiling.
+            read: Maps noisy samples ``(R, *S)`` and the row of each in the batch, ``(R,)``, to
                 ``(R, ...)``.
         """
         x, index = probe.features.detach(), probe.batch.index
@@ -62,21 +62,21 @@ class NoiseMetric(Metric):
                 f"{type(self).__name__}, so that what is drawn for a sample does not depend on its "
                 "batch. evaluate() gives the index; token ids cannot be moved."
             )
-        drawn = sample_noise(
+        noise = sample_noise(
             index, x.shape[1:], num_draws=self.num_draws, seed=self.seed, kind="normal"
         )
-        noise = drawn.mul_(FINENESS).round_().div_(FINENESS).to(x)
+        noise = noise.mul_(STEPS_PER_DEVIATION).round_().div_(STEPS_PER_DEVIATION).to(x)
         widths = torch.tensor(self.deviations, dtype=x.dtype, device=x.device)
         widths = widths.reshape(-1, *[1] * (x.ndim - 1))
-        found = []
+        results = []
         num_copies = len(widths) * self.num_draws
         for copies, samples in stacked_rows(
-            num_copies, len(x), probe.max_rows or MOST_ROWS, x.device
+            num_copies, len(x), probe.max_rows or DEFAULT_MAX_ROWS, x.device
         ):
             width = widths[copies // self.num_draws]
-            moved = x[samples] + width * noise[copies % self.num_draws, samples]
-            found.append(read(moved, samples).double())
-        values = torch.cat(found)
+            noisy = x[samples] + width * noise[copies % self.num_draws, samples]
+            results.append(read(noisy, samples).double())
+        values = torch.cat(results)
         shape = (len(widths), self.num_draws, len(x), *values.shape[1:])
         return values.reshape(shape).mean(dim=1).transpose(0, 1).float()
 
@@ -85,7 +85,7 @@ class NoiseMetric(Metric):
 
         Args:
             values: ``(N, deviations)``.
-            name: What they are; empty for the metric itself.
+            name: Their name; empty for the metric itself.
         """
         means = values.double().mean(dim=0).tolist()
         prefix = f"{name}/" if name else ""
@@ -96,15 +96,15 @@ class NoiseMetric(Metric):
 
 @final
 class DensityRobustness(NoiseMetric):
-    r"""Density robustness: how far noise moves the density a classifier implies.
+    r"""Density robustness: the change of the density that a classifier implies, under noise.
 
     .. math:: \sum_{i=1}^K e^{f_i(x + \delta) - f_i(x)}, \quad \delta \sim \mathcal N(0, \sigma^2 I)
 
-    averaged over draws and samples. A model that noise does not move has K, the number of classes.
-    A sum of exponentials is ruled by the few samples that grow most, and is below K where all
-    logits fall; so beside it stands the distance
-    :math:`|\log p_\theta(x + \delta) - \log p_\theta(x)|` of log-densities,
-    :math:`\log p_\theta(x) = \log \sum_i e^{f_i(x)} + \text{const}`, which is 0 if nothing moves.
+    averaged over draws and samples. A model that noise does not change has K, the number of
+    classes. The few samples that grow most dominate a sum of exponentials, and it is below K where
+    all logits fall. The distance :math:`|\log p_\theta(x + \delta) - \log p_\theta(x)|` of
+    log-densities is therefore given too, with
+    :math:`\log p_\theta(x) = \log \sum_i e^{f_i(x)} + \text{const}`; it is 0 without a change.
 
     ======================= ===========================================================
     ``density_robustness``  the sum, mean over the deviations
@@ -113,9 +113,9 @@ class DensityRobustness(NoiseMetric):
     ======================= ===========================================================
 
     Args:
-        deviations: See `NoiseMetric`.
-        num_draws: See `NoiseMetric`.
-        seed: See `NoiseMetric`.
+        deviations: The standard deviation of the noise, in input units, or several in a list.
+        num_draws: Number of noise draws for each sample.
+        seed: Random seed for the draws.
 
     References:
         yang2024regulating
@@ -128,35 +128,35 @@ class DensityRobustness(NoiseMetric):
     ) -> None:
         super().__init__(deviations=deviations, num_draws=num_draws, seed=seed)
 
+    @override
     def measure(self, probe: Probe) -> Rows:
-        """See `Metric.measure`."""
-        y, own = probe.batch.y, probe.logits.detach().double()
-        density = own.logsumexp(dim=1)
+        y, clean = probe.batch.y, probe.logits.detach().double()
+        density = clean.logsumexp(dim=1)
 
-        def moves(moved: Tensor, samples: Tensor) -> Tensor:
+        def changes(noisy: Tensor, samples: Tensor) -> Tensor:
             with torch.no_grad():
-                at = Probe.at_test_time(probe.model, Batch.trusted(x=moved, y=y[samples]))
+                at = Probe.at_test_time(probe.model, Batch.trusted(x=noisy, y=y[samples]))
             logits = at.logits.double()
-            grown = (logits - own[samples]).exp().sum(dim=1)
+            grown = (logits - clean[samples]).exp().sum(dim=1)
             distance = (logits.logsumexp(dim=1) - density[samples]).abs()
             return torch.stack([grown, distance], dim=1)
 
-        grown, distance = self.under_noise(probe, moves).unbind(dim=2)
+        grown, distance = self.mean_under_noise(probe, changes).unbind(dim=2)
         return {"grown": grown, "distance": distance}
 
+    @override
     def summary(self, rows: Rows) -> dict[str, float]:
-        """See `Metric.summary`."""
         return {**self.curve(rows["grown"]), **self.curve(rows["distance"], "log")}
 
 
 @final
 class GradientRobustness(NoiseMetric):
-    r"""Relative gradient robustness: how far noise moves the input gradient.
+    r"""Relative gradient robustness: the change of the input gradient under noise.
 
     .. math:: \frac{\lVert \nabla t(x + \delta) - \nabla t(x) \rVert_2}{\lVert \nabla t(x)
         \rVert_2}, \quad \delta \sim \mathcal N(0, \sigma^2 I)
 
-    averaged over draws and samples whose gradient is not zero; 0 is a linear model.
+    averaged over draws and samples whose gradient is not zero. A linear model has 0.
     ``gradient_robustness`` is the mean over the deviations, ``gradient_robustness/SIGMA`` the
     value at each of them, to four digits, and ``n`` the number of samples.
 
@@ -164,10 +164,10 @@ class GradientRobustness(NoiseMetric):
     noise is Gaussian in the text, as here, and uniform in a caption.
 
     Args:
-        deviations: See `NoiseMetric`.
-        num_draws: See `NoiseMetric`.
+        deviations: The standard deviation of the noise, in input units, or several in a list.
+        num_draws: Number of noise draws for each sample.
         target: What is differentiated.
-        seed: See `NoiseMetric`.
+        seed: Random seed for the draws.
 
     References:
         yang2024regulating
@@ -186,21 +186,21 @@ class GradientRobustness(NoiseMetric):
         super().__init__(deviations=deviations, num_draws=num_draws, seed=seed)
         self.target = Target(target)
 
+    @override
     def measure(self, probe: Probe) -> Rows:
-        """See `Metric.measure`."""
         y, gradient_of = probe.batch.y, InputGradient(target=self.target)
-        own = gradient_of(probe.model, probe.features.detach(), y).double().flatten(1)
-        size = own.norm(dim=1)
+        clean = gradient_of(probe.model, probe.features.detach(), y).double().flatten(1)
+        size = clean.norm(dim=1)
 
-        def distance(moved: Tensor, samples: Tensor) -> Tensor:
-            other = gradient_of(probe.model, moved, y[samples]).double().flatten(1)
-            gap: Tensor = (other - own[samples]).norm(dim=1)
-            return gap / torch.where(size == 0, 1, size)[samples]
+        def distance(noisy: Tensor, samples: Tensor) -> Tensor:
+            gradient = gradient_of(probe.model, noisy, y[samples]).double().flatten(1)
+            change: Tensor = (gradient - clean[samples]).norm(dim=1)
+            return change / torch.where(size == 0, 1, size)[samples]
 
-        return {"distance": self.under_noise(probe, distance), "counts": size != 0}
+        return {"distance": self.mean_under_noise(probe, distance), "counts": size != 0}
 
+    @override
     def summary(self, rows: Rows) -> dict[str, float]:
-        """See `Metric.summary`."""
         counts = rows["counts"]
         if not bool(counts.any()):
             return {"n": 0.0}

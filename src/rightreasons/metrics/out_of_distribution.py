@@ -1,4 +1,4 @@
-"""Can the model tell samples of its own kind from others?"""
+"""Detection of out-of-distribution samples by a model's scores."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from rightreasons.types import Batch, Target
 
 __all__ = ["SCORES", "auroc", "ood_auroc"]
 
-_READ: dict[str, Callable[[Probe], Tensor]] = {
+_SCORE_FUNCTIONS: dict[str, Callable[[Probe], Tensor]] = {
     "max_softmax": lambda probe: probe.logits.softmax(dim=1).amax(dim=1),
     "max_logit": lambda probe: probe.logits.amax(dim=1),
     "logsumexp": lambda probe: probe.logits.logsumexp(dim=1),
     "density_gradient": lambda probe: -probe.gradient(Target.LOGSUMEXP).flatten(1).norm(dim=1),
 }
-SCORES = tuple(_READ)
-"""Names of the scores; more of one means: more like the training data."""
+SCORES = tuple(_SCORE_FUNCTIONS)
+"""Names of the scores; a larger score means: more like the training data."""
 
 
 def auroc(positive: Tensor, negative: Tensor) -> float:
     r"""The area under the receiver-operating curve, :math:`P(s_+ > s_-) + \frac12 P(s_+ = s_-)`.
 
     Args:
-        positive: Scores ``(P,)`` of those that should have high ones.
-        negative: Scores ``(Q,)`` of the others.
+        positive: Scores ``(P,)`` of the samples that should have high ones.
+        negative: Scores ``(Q,)`` of the other samples.
 
     Example:
         >>> auroc(torch.tensor([2.0, 3.0]), torch.tensor([1.0, 2.0]))
@@ -56,7 +56,7 @@ def ood_auroc(
     scores: Sequence[str] = SCORES,
     batch_size: int = 500,
 ) -> dict[str, float]:
-    r"""How well scores of a model tell its own kind of samples from others.
+    r"""How well a model's scores separate samples like its training data from others.
 
     ==================== ==============================================================
     ``max_softmax``      :math:`\max_i p(i \mid x)`
@@ -66,20 +66,20 @@ def ood_auroc(
     ``density_gradient`` :math:`-\lVert \nabla_x \log \sum_i e^{f_i(x)} \rVert_2`
     ==================== ==============================================================
 
-    0.5 is guessing; below it the score misleads. The model is taken as at test time.
+    0.5 is chance; below it the score misleads. The model is run as at test time.
 
     Differs from the paper: its table has the logit "of the label", which samples of another kind
     do not have; here it is the largest. What it writes :math:`f(x)` is read as the log-sum-exp.
 
     Args:
         model: Gives logits ``(N, K)``.
-        inside: Samples like those it was trained on.
-        outside: Others, of the same shape; their labels are not used.
-        scores: Names out of `SCORES`.
-        batch_size: Samples a pass.
+        inside: Samples like the training data.
+        outside: Other samples, of the same shape; their labels are not used.
+        scores: Names from `SCORES`.
+        batch_size: Number of samples in a pass.
 
     Returns:
-        The area under the curve for each score; samples of ``inside`` should have more of it.
+        The area under the curve for each score; samples of ``inside`` should score higher.
 
     Example:
         >>> inside = Batch(x=torch.tensor([[9.0], [8.0]]), y=torch.tensor([0, 0]))
@@ -96,18 +96,18 @@ def ood_auroc(
             f"Expected `scores` to be a list of names, at least one, but got {scores!r}."
         )
     for name in scores:
-        if name not in _READ:
+        if name not in _SCORE_FUNCTIONS:
             raise UnknownNameError("score", name, SCORES)
-    own, other = (
-        _scored(model, as_dataset(data), scores, batch_size) for data in (inside, outside)
+    inside_scores, outside_scores = (
+        _compute_scores(model, as_dataset(data), scores, batch_size) for data in (inside, outside)
     )
-    return {name: auroc(own[name], other[name]) for name in scores}
+    return {name: auroc(inside_scores[name], outside_scores[name]) for name in scores}
 
 
-def _scored(
+def _compute_scores(
     model: nn.Module, data: Dataset, scores: Sequence[str], batch_size: int
 ) -> dict[str, Tensor]:
-    found: dict[str, list[Tensor]] = {name: [] for name in scores}
+    parts: dict[str, list[Tensor]] = {name: [] for name in scores}
     for batch in data.batches(torch.split(torch.arange(len(data)), batch_size)):
         unlabelled = Batch.trusted(x=batch.x, y=torch.zeros_like(batch.y))
         probe = Probe.at_test_time(
@@ -117,5 +117,5 @@ def _scored(
             create_graph=False,
         )
         for name in scores:
-            found[name].append(_READ[name](probe).detach().double().cpu())
-    return {name: torch.cat(some) for name, some in found.items()}
+            parts[name].append(_SCORE_FUNCTIONS[name](probe).detach().double().cpu())
+    return {name: torch.cat(values) for name, values in parts.items()}

@@ -1,34 +1,40 @@
-"""Does the model miss important pixels more than unimportant ones?"""
+"""Change of the prediction without important pixels, against unimportant ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, final
+from typing import final
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.explainers import postprocessed
-from rightreasons.metrics.explanation_metric import Explainers, attributions
-from rightreasons.metrics.insertion import Reconstruction, importance_ranks, rebuilt
+from rightreasons.metrics.explanation_metric import Explainers
+from rightreasons.metrics.insertion import (
+    ReconstructionMetric,
+    Sign,
+    importance_ranks,
+    reconstruction_curve,
+)
 from rightreasons.metrics.metric import Rows
 from rightreasons.probe.probe import Probe
 
 __all__ = ["PixelPerturbation"]
 
-SHARES = tuple(step / 10 for step in range(1, 10))
+FRACTIONS = tuple(step / 10 for step in range(1, 10))
 
 
 @final
-class PixelPerturbation(Reconstruction):
-    r"""Pixel perturbation: the most important pixels are missed, the least are not.
+class PixelPerturbation(ReconstructionMetric):
+    r"""Pixel perturbation: the change without the top pixels less that without the bottom ones.
 
     .. math:: \frac1N \sum_x \left( \frac{|f_c(x) - f_c(x_{-\text{top } k})|}{|f_c(x)|} -
         \frac{|f_c(x) - f_c(x_{-\text{bottom } k})|}{|f_c(x)|} \right)
 
-    where :math:`c` is the predicted class and the share :math:`k` of the pixels with the largest,
-    or smallest, attribution of :math:`c` took the baseline's value. Logits of 0 have no fraction:
-    their samples do not count.
+    where :math:`c` is the predicted class. A fraction :math:`k` of the pixels, those with the
+    largest or smallest attribution of :math:`c`, takes the baseline's value. Samples whose logit
+    is 0 do not count, since nothing can be divided by it.
 
     ====================== ==================================================================
     ``pixel_perturbation`` the difference, mean over k, of the first explainer
@@ -38,16 +44,16 @@ class PixelPerturbation(Reconstruction):
     ``n``                  number of samples
     ====================== ==================================================================
 
-    A softmax does not mind a constant added to all logits, but this measure does: compare models
-    trained in the same way.
+    A constant added to all logits does not change the softmax, but it changes this measure:
+    compare models trained in the same way.
 
-    Differs from the paper: it does not say what pixels become; here it is a setting.
+    Differs from the paper: it does not say which value pixels get; here it is a setting.
 
     Args:
-        explainers: See `ExplanationMetric`; SmoothGrad in the paper.
-        ratios: The shares k.
-        baseline: See `Reconstruction`.
-        sign: See `Reconstruction`.
+        explainers: The explainers to measure, see `ExplanationMetric`; SmoothGrad in the paper.
+        ratios: The fractions k.
+        baseline: Value of a missing pixel, see `ReconstructionMetric`.
+        sign: Which part of an attribution counts, see `ReconstructionMetric`.
 
     References:
         yang2024regulating, srinivas2021rethinking
@@ -60,21 +66,20 @@ class PixelPerturbation(Reconstruction):
         self,
         *,
         explainers: Explainers = "smooth_grad",
-        ratios: float | Sequence[float] = SHARES,
+        ratios: float | Sequence[float] = FRACTIONS,
         baseline: float | Sequence[float] = 0.0,
-        sign: Literal["absolute", "positive", "signed"] = "absolute",
+        sign: Sign = "absolute",
     ) -> None:
         super().__init__(explainers=explainers, ratios=ratios, baseline=baseline, sign=sign)
 
+    @override
     def measure(self, probe: Probe) -> Rows:
-        """See `Metric.measure`."""
-        x = self.checked(probe)
         logits, predicted = probe.logits.detach().double().max(dim=1)
         rows: Rows = {"counts": logits != 0}
-        for name, found in attributions(self._chosen, probe.model, x, predicted).items():
-            ranks = importance_ranks(postprocessed(found, sign=self.sign))
+        for name, attribution in self.explain(probe, predicted).items():
+            ranks = importance_ranks(postprocessed(attribution, sign=self.sign))
             for end, order in (("top", ranks), ("bottom", ranks.shape[1] - 1 - ranks)):
-                left = rebuilt(
+                remaining = reconstruction_curve(
                     probe,
                     order,
                     y=predicted,
@@ -82,17 +87,17 @@ class PixelPerturbation(Reconstruction):
                     baseline=self.blank(probe),
                     deletes=True,
                 )
-                rows[f"{name}/{end}"] = _fraction(left, logits)
+                rows[f"{name}/{end}"] = _relative_change(remaining, logits)
         return rows
 
+    @override
     def summary(self, rows: Rows) -> dict[str, float]:
-        """See `Metric.summary`."""
         counts = rows["counts"]
         if not bool(counts.any()):
             return {"n": 0.0}
         values: dict[str, float] = {}
         details: dict[str, float] = {}
-        for name in self._chosen:
+        for name in self._by_name:
             ends = {end: rows[f"{name}/{end}"][counts].double() for end in ("top", "bottom")}
             curve = (ends["top"] - ends["bottom"]).mean(dim=0)
             values[name] = float(curve.mean())
@@ -102,6 +107,6 @@ class PixelPerturbation(Reconstruction):
         return {**self.headline(values), **details, "n": float(counts.sum())}
 
 
-def _fraction(left: Tensor, logits: Tensor) -> Tensor:
-    whole = torch.where(logits == 0, 1, logits)[:, None]
-    return ((left - logits[:, None]) / whole).abs().float()
+def _relative_change(remaining: Tensor, logits: Tensor) -> Tensor:
+    divisor = torch.where(logits == 0, 1, logits)[:, None]
+    return ((remaining - logits[:, None]) / divisor).abs().float()

@@ -1,59 +1,26 @@
 """Metrics by name, and those that suit given data."""
 
+import inspect
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
 from rightreasons.core.registry import Registry
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.metrics.accuracy import Accuracy, CalibrationError, GroupAccuracy
-from rightreasons.metrics.adversarial_accuracy import AdversarialAccuracy
-from rightreasons.metrics.box import CertifiedChange, GradientFragility
-from rightreasons.metrics.feature_leakage import FeatureLeakage
-from rightreasons.metrics.insertion import AdvInsertion, Deletion, Insertion
-from rightreasons.metrics.mass import CamMass, InputGradientMass
+from rightreasons.metrics.mass import InputGradientMass
 from rightreasons.metrics.metric import Metric
-from rightreasons.metrics.noise import DensityRobustness, GradientRobustness
-from rightreasons.metrics.pixel_perturbation import PixelPerturbation
-from rightreasons.metrics.relative_core_sensitivity import RelativeCoreSensitivity
-from rightreasons.metrics.risk_coverage import RiskCoverage
-from rightreasons.metrics.robust_criterion import RobustCriterion
-from rightreasons.metrics.rps import RPS
 from rightreasons.metrics.swap_accuracy import SwapAccuracy
 
 __all__ = ["METRICS", "suitable"]
-
-METRICS: Registry[Metric] = Registry(
-    "metric",
-    {
-        metric.name: metric
-        for metric in (
-            Accuracy,
-            AdvInsertion,
-            AdversarialAccuracy,
-            CalibrationError,
-            CamMass,
-            CertifiedChange,
-            Deletion,
-            DensityRobustness,
-            FeatureLeakage,
-            GradientFragility,
-            GradientRobustness,
-            GroupAccuracy,
-            InputGradientMass,
-            Insertion,
-            PixelPerturbation,
-            RPS,
-            RelativeCoreSensitivity,
-            RiskCoverage,
-            RobustCriterion,
-            SwapAccuracy,
-        )
-    },
-)
 
 
 def suitable(data: Dataset) -> list[Metric]:
     """Every cheap metric for which the data have what it needs: masks, known groups.
 
-    Those that need bounds, which not every model has, noise, or many explanations are measured
-    when asked for by name.
+    Others are measured only when they are asked for by name: those that need bounds, which not
+    every model has, noise, or many explanations.
     """
     metrics: list[Metric] = [Accuracy(), CalibrationError()]
     if data.groups is not None and bool((data.groups >= 0).any()):
@@ -61,3 +28,21 @@ def suitable(data: Dataset) -> list[Metric]:
     if data.has_masks:
         metrics += [InputGradientMass(), SwapAccuracy()]
     return metrics
+
+
+def _metrics_of_this_package() -> Iterator[type[Metric]]:
+    """Every class in a file of this folder that is a metric and not abstract."""
+    package = __name__.rpartition(".")[0]
+    for file in iter_modules([str(Path(__file__).parent)]):
+        name = f"{package}.{file.name}"
+        if name == __name__:
+            continue
+        for value in vars(import_module(name)).values():
+            is_metric = inspect.isclass(value) and issubclass(value, Metric)
+            if is_metric and value.__module__ == name and not inspect.isabstract(value):
+                yield value
+
+
+METRICS: Registry[Metric] = Registry(
+    "metric", {metric.name: metric for metric in _metrics_of_this_package()}
+)

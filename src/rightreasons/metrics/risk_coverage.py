@@ -1,4 +1,4 @@
-"""Selective classification: risk and coverage, thresholds, and two models that must agree."""
+"""Selective classification: confidence, risk and coverage, and thresholds."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Literal, final
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.core.checks import check_choice, check_floats
 from rightreasons.core.files import write_json
@@ -26,7 +27,7 @@ __all__ = [
     "RiskCoverage",
     "Score",
     "Threshold",
-    "checked_coverage",
+    "check_coverage",
     "confidence",
     "risk_area",
     "selective_accuracy",
@@ -35,56 +36,7 @@ __all__ = [
 
 Score = Literal["softmax", "logit", "abstain", "selection"]
 SCORES: tuple[Score, ...] = ("softmax", "logit", "abstain", "selection")
-"""Names of the scores; more of one means: surer."""
-
-
-def confidence(probe: Probe, score: Score) -> Tensor:
-    r"""How sure the model is of each answer, ``(N,)``; only the order matters.
-
-    ============= =====================================================================
-    ``softmax``   softmax response: :math:`p = \max_i p_i(x)`, as :math:`\log p / (1 - p)`
-    ``logit``     the largest logit; of an `AbstainingPair` the logarithm of the largest
-                  product of both models' probabilities
-    ``abstain``   the probability *not* to abstain, of an `Abstaining` model, as log-odds
-    ``selection`` what the selection head of a SelectiveNet gives, as log-odds
-    ============= =====================================================================
-
-    Log-odds order samples as probabilities do, and still tell apart those that would all round
-    to 1. Scores are rounded to single precision, so that equal ones stay equal however samples
-    were batched. The last two take one more pass, as at test time.
-
-    Args:
-        probe: Any pass of the model over the samples.
-        score: One of `SCORES`.
-
-    Example:
-        >>> from torch import nn
-        >>> from rightreasons.types import Batch
-        >>> batch = Batch(x=torch.tensor([[2.0, 0.0], [0.0, 1.0]]), y=torch.tensor([0, 1]))
-        >>> confidence(Probe(nn.Identity(), batch), "softmax")
-        tensor([2., 1.])
-    """
-    if score == "softmax":
-        surest = probe.logits.detach().double().sort(dim=1, descending=True).values
-        value = surest[:, 0] - surest[:, 1:].logsumexp(dim=1)
-    elif score == "logit":
-        value = probe.logits.detach().double().amax(dim=1)
-    elif score == "abstain":
-        logits = _recorded(probe, ABSTENTION)
-        value = logits[:, :-1].logsumexp(dim=1) - logits[:, -1]
-    else:
-        value = _recorded(probe, SELECTION)[:, 0]
-    return value.float()
-
-
-def _recorded(probe: Probe, layer: str) -> Tensor:
-    core = innermost(probe.model)
-    name = side_output(core, layer)
-    with torch.no_grad():
-        passed = Probe.at_test_time(core, probe.batch, layers=[name])
-    return passed.activations[name].double()
-
-
+"""Names of the scores; a larger score means more confident."""
 COVERAGES = (1.0, 0.95, 0.9, 0.85, 0.8)
 
 
@@ -92,28 +44,28 @@ COVERAGES = (1.0, 0.95, 0.9, 0.85, 0.8)
 class RiskCoverage(Metric):
     r"""The area under the risk-coverage curve, and the error at some coverages.
 
-    Samples are answered in the order of the model's confidence. With :math:`r_k` the share of
-    wrong answers among the k surest, the area is :math:`\frac1N \sum_k r_k`; ``excess`` is by how
-    much it is above that of a model with as many errors which answers them last. Samples that are
-    equally sure count alike: values are means over all orders among them. A share of N samples
-    that is no whole number takes the last one in part.
+    Samples are answered in the order of the model's confidence. With :math:`r_k` the fraction of
+    wrong answers among the k most confident, the area is :math:`\frac1N \sum_k r_k`. ``excess`` is
+    the area less that of a model with as many errors, all at its least confident answers. Samples
+    of equal confidence count alike: values are means over all orders among them. A fraction of N
+    samples that is no whole number counts the last sample in part.
 
     ============================ ==========================================================
-    ``error/95``                 share of wrong answers among the surest 95 %
+    ``error/95``                 fraction of wrong answers among the 95 % most confident
     ``worst_group/95``           the same in the worst known group that has any of them
     ``threshold/95``             the confidence which about 95 % of these samples reach
-    ``realised/95/coverage``     share of samples that reach a threshold set elsewhere
+    ``realised/95/coverage``     fraction of samples that reach a threshold set elsewhere
     ``realised/95/error``, ...   among those: ``error`` and ``worst_group``, if there are any
     ============================ ==========================================================
 
-    Only the last two lines say what a user would meet, who must set a threshold before seeing the
-    samples. A run sets them on its validation data, as `selective_run` does.
+    Only the last two lines describe use in practice, where the threshold is set before the samples
+    are known. A run sets it on its validation data, as `selective_run` does.
 
     Args:
-        score: What confidence is, see `confidence`.
-        coverages: The share of samples to answer, above 0 and up to 1, or several in a list.
-        thresholds: One for each of ``coverages``, as `threshold_for_coverage` gives on other data;
-            None answers all.
+        score: How confidence is computed, see `confidence`.
+        coverages: The fraction of samples to answer, above 0 and up to 1, or several in a list.
+        thresholds: One for each of ``coverages``, computed on other data with
+            `threshold_for_coverage`; None answers all.
 
     References:
         geifman2017selective, geifman2019bias
@@ -132,7 +84,7 @@ class RiskCoverage(Metric):
         super().__init__()
         self.score = check_choice("score", score, SCORES)
         numbers = check_floats("coverages", coverages, least=0)
-        self.coverages = tuple(checked_coverage(one) for one in numbers)
+        self.coverages = tuple(check_coverage(one) for one in numbers)
         if thresholds is not None and len(thresholds) != len(self.coverages):
             raise InvalidSettingError(
                 f"Expected `thresholds` for each of the {len(self.coverages)} coverages, but got "
@@ -141,143 +93,35 @@ class RiskCoverage(Metric):
         self.thresholds = None if thresholds is None else tuple(thresholds)
 
     def calibrate(self, values: Mapping[str, float]) -> None:
-        """Take the thresholds of validation data, see `Metric.calibrate`."""
+        """Take the thresholds from the values on validation data."""
         labels = (f"{100 * coverage:g}" for coverage in self.coverages)
         self.thresholds = tuple(values.get(f"threshold/{label}") for label in labels)
 
+    @override
     def measure(self, probe: Probe) -> Rows:
-        """See `Metric.measure`."""
         unknown = torch.full_like(probe.batch.y, -1)
         group = unknown if probe.batch.group is None else probe.batch.group
         correct = probe.logits.argmax(dim=1) == probe.batch.y
         return {"score": confidence(probe, self.score), "correct": correct, "group": group}
 
+    @override
     def summary(self, rows: Rows) -> dict[str, float]:
-        """See `Metric.summary`."""
         score, correct, group = rows["score"], rows["correct"], rows["group"]
         area = risk_area(score, correct)
         result = {"": area, "excess": area - risk_area(correct.double(), correct)}
         for coverage in self.coverages:
             label = f"{100 * coverage:g}"
-            for name, value in _errors(_kept(score, coverage), correct, group).items():
+            for name, value in _errors(_answered(score, coverage), correct, group).items():
                 result[f"{name}/{label}"] = value
             if coverage < 1:
                 result[f"threshold/{label}"] = threshold_for_coverage(score, coverage)
         for coverage, threshold in zip(self.coverages, self.thresholds or (), strict=False):
-            kept = score >= (-math.inf if threshold is None else threshold)
-            place = f"realised/{100 * coverage:g}"
-            result[f"{place}/coverage"] = float(kept.double().mean())
-            for name, value in _errors(kept.double(), correct, group).items():
-                result[f"{place}/{name}"] = value
+            answered = score >= (-math.inf if threshold is None else threshold)
+            prefix = f"realised/{100 * coverage:g}"
+            result[f"{prefix}/coverage"] = float(answered.double().mean())
+            for name, value in _errors(answered.double(), correct, group).items():
+                result[f"{prefix}/{name}"] = value
         return result
-
-
-def risk_area(scores: Tensor, correct: Tensor) -> float:
-    """The area under the risk-coverage curve, see `RiskCoverage`.
-
-    Args:
-        scores: How sure the model is of each answer, ``(N,)``.
-        correct: Whether the answers are right, ``(N,)``.
-
-    Example:
-        >>> risk_area(torch.tensor([3.0, 2.0, 1.0, 0.0]), torch.tensor([True, True, True, False]))
-        0.0625
-    """
-    scores, correct = _checked(scores, correct)
-    order = scores.argsort(descending=True)
-    wrong = (~correct[order]).double()
-    _, block, counts = torch.unique_consecutive(
-        scores[order], return_inverse=True, return_counts=True
-    )
-    alike = torch.zeros(len(counts), dtype=torch.float64).index_add(0, block, wrong) / counts
-    errors = alike[block].cumsum(dim=0)  # expected among the k surest
-    return float((errors / torch.arange(1, len(errors) + 1)).mean())
-
-
-def selective_accuracy(scores: Tensor, correct: Tensor, coverage: float) -> float:
-    """The share of right answers among a share of the samples, the surest ones.
-
-    Args:
-        scores: How sure the model is of each answer, ``(N,)``.
-        correct: Whether the answers are right, ``(N,)``.
-        coverage: The share; ties and parts of a sample as for `RiskCoverage`.
-
-    Example:
-        >>> right = torch.tensor([True, True, False, False])
-        >>> selective_accuracy(torch.tensor([3.0, 2.0, 2.0, 0.0]), right, 0.5)
-        0.75
-    """
-    scores, correct = _checked(scores, correct)
-    return 1 - _errors(_kept(scores, checked_coverage(coverage)), correct)["error"]
-
-
-def threshold_for_coverage(scores: Tensor, coverage: float) -> float:
-    """The score from which on to answer, so that about this share of samples is answered.
-
-    One of the scores themselves: that whose share is nearest to the coverage, the larger of two as
-    near; a coverage of 1 gives minus infinity. Equal scores are on one side, so with many ties the
-    share may be far off.
-
-    Args:
-        scores: How sure the model is of each answer, ``(N,)``, on data that are not judged by it.
-        coverage: The share, above 0 and up to 1.
-
-    Example:
-        >>> threshold_for_coverage(torch.tensor([4.0, 3.0, 2.0, 1.0]), 0.75)
-        2.0
-    """
-    scores, _ = _checked(scores, torch.ones(scores.shape, dtype=torch.bool))
-    if checked_coverage(coverage) == 1:
-        return -math.inf
-    values, counts = torch.unique(scores, return_counts=True)  # ascending
-    answered = counts.flip(0).cumsum(dim=0).flip(0).double()
-    off = (answered - coverage * len(scores)).abs().round(decimals=6)  # 0.95 is not quite 0.95
-    return float(values[int(off.argmin())])  # the first of equals: the lower value
-
-
-def checked_coverage(coverage: object) -> float:
-    """Give ``coverage`` back as a float if it is a share above 0 and up to 1."""
-    if isinstance(coverage, bool) or not isinstance(coverage, int | float) or not 0 < coverage <= 1:
-        raise InvalidSettingError(
-            f"Expected `coverage` to be a share above 0 and up to 1, but got {coverage!r}."
-        )
-    return float(coverage)
-
-
-def _checked(scores: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:
-    if scores.ndim != 1 or not len(scores) or bool(scores.isnan().any()):
-        raise InvalidBatchError(
-            f"Expected `scores` to hold one number a sample, none of them NaN, but got shape "
-            f"{tuple(scores.shape)} with {int(scores.isnan().sum())} NaN."
-        )
-    if correct.shape != scores.shape:
-        raise InvalidBatchError(
-            f"Expected `correct` of shape {tuple(scores.shape)}, one for each score, but got "
-            f"{tuple(correct.shape)}."
-        )
-    return scores, correct.bool()
-
-
-def _kept(scores: Tensor, coverage: float) -> Tensor:
-    """How much of each sample is answered, ``(N,)`` in [0, 1], together the coverage's share."""
-    ascending = scores.sort().values
-    below = torch.searchsorted(ascending, scores)
-    up_to = torch.searchsorted(ascending, scores, right=True)
-    left = coverage * len(scores) - (len(scores) - up_to)
-    return (left.double() / (up_to - below)).clamp(0, 1)
-
-
-def _errors(kept: Tensor, correct: Tensor, group: Tensor | None = None) -> dict[str, float]:
-    """Shares of wrong answers among what is kept: of all, and in the worst known group."""
-    if not bool(kept.any()):
-        return {}
-    wrong = (~correct).double()
-    result = {"error": float((kept * wrong).sum() / kept.sum())}
-    known = [] if group is None else torch.unique(group[(group >= 0) & (kept > 0)]).tolist()
-    if group is not None and known:
-        inside = [kept * (group == one) for one in known]
-        result["worst_group"] = max(float((w * wrong).sum() / w.sum()) for w in inside)
-    return result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,9 +129,9 @@ class Threshold:
     """A threshold on a model's confidence, for a target coverage.
 
     Args:
-        coverage: The share of validation samples that was to be answered.
+        coverage: The fraction of validation samples that was to be answered.
         value: Samples are answered from this confidence on; minus infinity answers all.
-        score: What confidence is, see `confidence`.
+        score: How confidence is computed, see `confidence`.
 
     Example:
         >>> import torch
@@ -301,7 +145,7 @@ class Threshold:
     score: Score = "softmax"
 
     def __post_init__(self) -> None:
-        checked_coverage(self.coverage)
+        check_coverage(self.coverage)
         check_choice("score", self.score, SCORES)
         number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
         if not number or math.isnan(self.value) or self.value == math.inf:
@@ -311,7 +155,7 @@ class Threshold:
 
     @classmethod
     def chosen(cls, scores: Tensor, *, coverage: float, score: Score = "softmax") -> Threshold:
-        """Choose it on the confidences ``(N,)`` of validation samples."""
+        """Choose the threshold on the confidences ``(N,)`` of validation samples."""
         value = threshold_for_coverage(scores, coverage)
         return cls(coverage=coverage, value=value, score=score)
 
@@ -320,18 +164,174 @@ class Threshold:
         return scores >= self.value
 
     def to_json(self, path: str | Path) -> None:
-        """Write it; minus infinity is null."""
+        """Write the threshold to a file; minus infinity is null."""
         write_json(Path(path), asdict(self))
 
     @classmethod
     def from_json(cls, path: str | Path) -> Threshold:
-        """Read what `to_json` wrote."""
+        """Read a file that `to_json` wrote."""
         try:
-            kept: dict[str, Any] = json.loads(Path(path).read_text())
-            value = -math.inf if kept["value"] is None else kept["value"]
-            return cls(coverage=kept["coverage"], value=value, score=kept["score"])
+            fields: dict[str, Any] = json.loads(Path(path).read_text())
+            value = -math.inf if fields["value"] is None else fields["value"]
+            return cls(coverage=fields["coverage"], value=value, score=fields["score"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InvalidSettingError(
                 f"Expected a threshold as Threshold.to_json wrote it at {path}, but cannot read "
                 f"it: {error!r}."
             ) from error
+
+
+def confidence(probe: Probe, score: Score) -> Tensor:
+    r"""The model's confidence in each answer, ``(N,)``; only the order matters.
+
+    ============= =====================================================================
+    ``softmax``   softmax response: :math:`p = \max_i p_i(x)`, as :math:`\log p / (1 - p)`
+    ``logit``     the largest logit; for an `AbstainingPair` the logarithm of the largest
+                  product of both models' probabilities
+    ``abstain``   log-odds *not* to abstain, for an `Abstaining` model
+    ``selection`` output of the selection head of a SelectiveNet, as log-odds
+    ============= =====================================================================
+
+    Log-odds order samples as probabilities do, and still separate those that would all round to 1.
+    Scores are rounded to single precision, so that equal ones stay equal however samples were
+    batched. The last two need one more pass, as at test time.
+
+    Args:
+        probe: Any pass of the model over the samples.
+        score: One of `SCORES`.
+
+    Example:
+        >>> from torch import nn
+        >>> from rightreasons.types import Batch
+        >>> batch = Batch(x=torch.tensor([[2.0, 0.0], [0.0, 1.0]]), y=torch.tensor([0, 1]))
+        >>> confidence(Probe(nn.Identity(), batch), "softmax")
+        tensor([2., 1.])
+    """
+    if score == "softmax":
+        ranked = probe.logits.detach().double().sort(dim=1, descending=True).values
+        value = ranked[:, 0] - ranked[:, 1:].logsumexp(dim=1)
+    elif score == "logit":
+        value = probe.logits.detach().double().amax(dim=1)
+    elif score == "abstain":
+        logits = _side_output(probe, ABSTENTION)
+        value = logits[:, :-1].logsumexp(dim=1) - logits[:, -1]
+    else:
+        value = _side_output(probe, SELECTION)[:, 0]
+    return value.float()
+
+
+def risk_area(scores: Tensor, correct: Tensor) -> float:
+    """The area under the risk-coverage curve, see `RiskCoverage`.
+
+    Args:
+        scores: The model's confidence in each answer, ``(N,)``.
+        correct: Whether the answers are right, ``(N,)``.
+
+    Example:
+        >>> risk_area(torch.tensor([3.0, 2.0, 1.0, 0.0]), torch.tensor([True, True, True, False]))
+        0.0625
+    """
+    scores, correct = _check_scores(scores, correct)
+    order = scores.argsort(descending=True)
+    wrong = (~correct[order]).double()
+    # Samples of equal confidence form a block: each counts with the mean error of its block.
+    _, block, counts = torch.unique_consecutive(
+        scores[order], return_inverse=True, return_counts=True
+    )
+    mean_wrong = torch.zeros(len(counts), dtype=torch.float64).index_add(0, block, wrong) / counts
+    errors = mean_wrong[block].cumsum(dim=0)  # expected among the k most confident
+    return float((errors / torch.arange(1, len(errors) + 1)).mean())
+
+
+def selective_accuracy(scores: Tensor, correct: Tensor, coverage: float) -> float:
+    """The fraction of right answers among the most confident fraction of the samples.
+
+    Args:
+        scores: The model's confidence in each answer, ``(N,)``.
+        correct: Whether the answers are right, ``(N,)``.
+        coverage: The fraction to answer; ties and parts of a sample as for `RiskCoverage`.
+
+    Example:
+        >>> right = torch.tensor([True, True, False, False])
+        >>> selective_accuracy(torch.tensor([3.0, 2.0, 2.0, 0.0]), right, 0.5)
+        0.75
+    """
+    scores, correct = _check_scores(scores, correct)
+    return 1 - _errors(_answered(scores, check_coverage(coverage)), correct)["error"]
+
+
+def threshold_for_coverage(scores: Tensor, coverage: float) -> float:
+    """The smallest score to answer, so that about this fraction of samples is answered.
+
+    It is one of the scores: the one whose fraction is nearest to the coverage, and of two as near
+    the one that answers more. A coverage of 1 gives minus infinity. Equal scores are all answered
+    or all not, so with many ties the fraction may be far from the coverage.
+
+    Args:
+        scores: The model's confidence in each answer, ``(N,)``, on other data than those to test.
+        coverage: The fraction to answer, above 0 and up to 1.
+
+    Example:
+        >>> threshold_for_coverage(torch.tensor([4.0, 3.0, 2.0, 1.0]), 0.75)
+        2.0
+    """
+    scores, _ = _check_scores(scores, torch.ones(scores.shape, dtype=torch.bool))
+    if check_coverage(coverage) == 1:
+        return -math.inf
+    values, counts = torch.unique(scores, return_counts=True)  # ascending
+    answered = counts.flip(0).cumsum(dim=0).flip(0).double()
+    off = (answered - coverage * len(scores)).abs().round(decimals=6)  # 0.95 is not quite 0.95
+    return float(values[int(off.argmin())])  # the first of equals: the lower value
+
+
+def check_coverage(coverage: object) -> float:
+    """Give ``coverage`` back as a float if it is above 0 and at most 1."""
+    if isinstance(coverage, bool) or not isinstance(coverage, int | float) or not 0 < coverage <= 1:
+        raise InvalidSettingError(
+            f"Expected `coverage` to be a fraction above 0 and up to 1, but got {coverage!r}."
+        )
+    return float(coverage)
+
+
+def _side_output(probe: Probe, layer: str) -> Tensor:
+    core = innermost(probe.model)
+    name = side_output(core, layer)
+    with torch.no_grad():
+        recorded = Probe.at_test_time(core, probe.batch, layers=[name])
+    return recorded.activations[name].double()
+
+
+def _check_scores(scores: Tensor, correct: Tensor) -> tuple[Tensor, Tensor]:
+    if scores.ndim != 1 or not len(scores) or bool(scores.isnan().any()):
+        raise InvalidBatchError(
+            f"Expected `scores` to hold one number a sample, none of them NaN, but got shape "
+            f"{tuple(scores.shape)} with {int(scores.isnan().sum())} NaN."
+        )
+    if correct.shape != scores.shape:
+        raise InvalidBatchError(
+            f"Expected `correct` of shape {tuple(scores.shape)}, one for each score, but got "
+            f"{tuple(correct.shape)}."
+        )
+    return scores, correct.bool()
+
+
+def _answered(scores: Tensor, coverage: float) -> Tensor:
+    """How much of each sample is answered, ``(N,)`` in [0, 1]; the mean is the coverage."""
+    ascending = scores.sort().values
+    below = torch.searchsorted(ascending, scores)
+    up_to = torch.searchsorted(ascending, scores, right=True)
+    remaining = coverage * len(scores) - (len(scores) - up_to)
+    return (remaining.double() / (up_to - below)).clamp(0, 1)
+
+
+def _errors(answered: Tensor, correct: Tensor, group: Tensor | None = None) -> dict[str, float]:
+    """Fractions of wrong answers: among all that is answered, and in the worst known group."""
+    if not bool(answered.any()):
+        return {}
+    wrong = (~correct).double()
+    result = {"error": float((answered * wrong).sum() / answered.sum())}
+    known = [] if group is None else torch.unique(group[(group >= 0) & (answered > 0)]).tolist()
+    if group is not None and known:
+        weights = [answered * (group == one) for one in known]
+        result["worst_group"] = max(float((w * wrong).sum() / w.sum()) for w in weights)
+    return result

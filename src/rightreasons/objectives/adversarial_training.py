@@ -95,10 +95,10 @@ class AdversarialTraining(Term):
         return losses
 
     def _worst(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-        point = self.ball.drawn(x) if self.random_start else x
+        point = self.ball.draw(x) if self.random_start else x
         for stride in step_lengths(self.ball.epsilon, self.num_steps, step_size=self.step_size):
             _, _, slope = climb_slope(model, point, y, cross_entropy)
-            point = self.ball.projected(point + stride * self.ball.direction(slope), x)
+            point = self.ball.project(point + stride * self.ball.direction(slope), x)
         return point
 
 

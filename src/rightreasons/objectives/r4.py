@@ -10,7 +10,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from rightreasons.attacks import GradientSize, climbed, worst_drawn
+from rightreasons.attacks import GradientSize, climb, draw_worst_point
 from rightreasons.core.checks import check_choice, check_integer, positive_float
 from rightreasons.core.norms import Norm, check_norm, sample_norm
 from rightreasons.objectives.objective import Objective, Term, Weight
@@ -127,7 +127,7 @@ class RandR4(R4):
 
     def largest(self, masked: MaskedFeatures, interval: Interval, size: GradientSize) -> Tensor:
         """See `R4.largest`."""
-        worst = worst_drawn(
+        worst = draw_worst_point(
             masked, interval, size, target=self.target, num_samples=self.num_samples
         )
         return size(masked.at(worst, reach_weights=True).gradient(self.target, create_graph=True))
@@ -189,8 +189,10 @@ class AdvR4(R4):
     def largest(self, masked: MaskedFeatures, interval: Interval, size: GradientSize) -> Tensor:
         """See `R4.largest`."""
         target = self.target
-        start = worst_drawn(masked, interval, size, target=target, num_samples=self.num_samples)
-        worst = climbed(
+        start = draw_worst_point(
+            masked, interval, size, target=target, num_samples=self.num_samples
+        )
+        worst = climb(
             masked,
             interval,
             size,

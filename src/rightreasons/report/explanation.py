@@ -21,7 +21,7 @@ from rightreasons.core.files import writable_folder, write_atomically
 from rightreasons.datasets import Card, Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers import Explainer
-from rightreasons.metrics.explanation_metric import named_explainers
+from rightreasons.metrics.explanation_metric import create_explainers
 from rightreasons.probe.probe import Probe, move_to_model
 from rightreasons.report.picture import overlay, portrait, share_in_mask
 from rightreasons.report.wording import percent
@@ -178,10 +178,10 @@ def explain_run(
             f"Expected `out` to end in {', '.join(SUFFIXES)}, but got {path.name!r}."
         )
     split = check_choice("split", split, SPLITS)
-    named_explainers(explainer)  # so that a mistake shows before the data are read
+    create_explainers(explainer)  # so that a mistake shows before the data are read
     run = Run.open(folder, data_dir)
     part = run.split(split, purpose="explain them")
-    ((name, made),) = named_explainers(explainer, run.data.card.valid_range).items()
+    ((name, made),) = create_explainers(explainer, run.data.card.valid_range).items()
     columns = explained_columns(
         run.model, part, explainer=made, num_samples=num_samples, explained=explained
     )

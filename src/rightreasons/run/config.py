@@ -37,7 +37,7 @@ class Choices:
         model_settings: Settings of the model.
         metrics: Names of what to measure; None is every metric the data suit.
         metric_settings: Settings of metrics by name, for some of those that are measured. All
-            take ``max_samples`` too, see `Metric.limited`.
+            take ``max_samples`` too, see `Metric.limit`.
         validation_metrics: Names of what to measure on validation data; None is the same as on
             test data. A short list saves time where ``metrics`` are slow.
         strategy: Name of the strategy; ``"once"`` is one fit.
@@ -122,7 +122,7 @@ class Config(TrainingSettings, Choices):
 
 
 def _metric(name: str, *, max_samples: int | None = None, **settings: Any) -> Metric:
-    return METRICS.create(name, **settings).limited(max_samples)
+    return METRICS.create(name, **settings).limit(max_samples)
 
 
 def save_config(folder: Path, config: Config) -> None:

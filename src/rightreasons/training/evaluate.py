@@ -37,7 +37,7 @@ def evaluate(
         data: A data set or a batch.
         metrics: Metrics or their names; None is every one for which the data have what it needs.
         batch_size: Samples a pass; the values do not depend on it.
-        max_samples: Measure so many samples only, see `Metric.limited`; None leaves it to each
+        max_samples: Measure so many samples only, see `Metric.limit`; None leaves it to each
             metric, and of itself none leaves any out.
         max_rows: The most rows a stacked pass of altered copies may have; None is no ceiling.
         progress: Show a bar.
@@ -122,7 +122,7 @@ def prepared_metrics(
     for metric in chosen:
         metric.reset()
         if max_samples is not None:
-            metric.limited(max_samples)
+            metric.limit(max_samples)
         metric.prepare(data)
     return chosen
 
