@@ -10,12 +10,12 @@ from rightreasons.errors import InvalidSettingError
 
 __all__ = [
     "check_choice",
-    "positive_float",
     "check_flag",
-    "check_integer",
     "check_floats",
-    "check_range",
     "check_fraction",
+    "check_integer",
+    "check_range",
+    "positive_float",
 ]
 
 Choice = TypeVar("Choice")

@@ -5,7 +5,13 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
-__all__ = ["Statistics", "test_time_mode", "depends_on_mode", "statistics_of", "with_statistics"]
+__all__ = [
+    "Statistics",
+    "depends_on_mode",
+    "statistics_of",
+    "test_time_mode",
+    "with_statistics",
+]
 
 Statistics = list[tuple[nn.Module, dict[str, Tensor | None]]]
 """Copies of what normalisation layers know of the data, by layer."""

@@ -12,11 +12,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from rightreasons.errors import DoubleBackwardError
 
 __all__ = [
-    "translate_autograd_errors",
     "innermost",
     "out_of_place",
     "refuse_dead_ends",
     "refuse_wrappers",
+    "translate_autograd_errors",
     "twice_differentiable",
 ]
 

@@ -23,16 +23,16 @@ from rightreasons.types import Batch
 __all__ = [
     "FILLS",
     "Change",
+    "ChangedMasks",
     "Fill",
     "MaskBits",
     "MaskedInput",
-    "ChangedMasks",
     "Selected",
+    "change_masks",
     "covered",
+    "keep_masks",
     "masked_input",
     "pack_masks",
-    "change_masks",
-    "keep_masks",
     "selected",
 ]
 
