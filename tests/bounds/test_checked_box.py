@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from rightreasons.bounds import input_gradient_bounds, output_bounds
-from rightreasons.bounds.box import checked_box, checked_columns, checked_labels
+from rightreasons.bounds.box import check_box, check_columns, check_labels
 from rightreasons.errors import InvalidBatchError, InvalidSettingError, UnknownNameError
 
 X = torch.zeros(2, 3)
@@ -30,7 +30,7 @@ X = torch.zeros(2, 3)
 )
 def test_ends_that_are_none(lower, upper, words):
     with pytest.raises(InvalidBatchError, match=re.escape(words)):
-        checked_box(lower, upper, outward=True)
+        check_box(lower, upper, outward=True)
 
 
 @pytest.mark.parametrize(
@@ -45,26 +45,26 @@ def test_ends_that_are_none(lower, upper, words):
 )
 def test_labels_that_do_not_fit(y, words):
     with pytest.raises(InvalidBatchError, match=re.escape(words)):
-        checked_labels(y, X)
+        check_labels(y, X)
 
 
 def test_logits_that_are_none():
     with pytest.raises(InvalidBatchError, match="logits of shape .N, classes."):
-        checked_labels(torch.tensor([0]), torch.zeros(1, 2, 2))
+        check_labels(torch.tensor([0]), torch.zeros(1, 2, 2))
 
 
 @pytest.mark.parametrize("columns", [[0], torch.tensor([3]), torch.tensor([[0]]), X[0]])
 def test_columns_that_are_none(columns):
     with pytest.raises(InvalidBatchError, match="Expected `columns` to be a line of whole numbers"):
-        checked_columns(columns, 3)
+        check_columns(columns, 3)
 
 
 def test_what_fits_is_handed_on():
-    box = checked_box(X, X + 1, outward=False)
+    box = check_box(X, X + 1, outward=False)
     assert torch.equal(box.center, X + 0.5)
-    assert checked_labels(torch.tensor([0, 2], dtype=torch.int32), X).dtype == torch.int64
-    assert checked_columns(None, 3) is None
-    assert checked_columns(torch.tensor([], dtype=torch.long), 3) is not None
+    assert check_labels(torch.tensor([0, 2], dtype=torch.int32), X).dtype == torch.int64
+    assert check_columns(None, 3) is None
+    assert check_columns(torch.tensor([], dtype=torch.long), 3) is not None
 
 
 def test_settings_that_are_none():

@@ -4,8 +4,8 @@ from torch import nn
 from rightreasons.bounds import Box, network_of
 from rightreasons.bounds.crown import (
     crown_boxes,
-    halves,
-    intersected,
+    join_halves,
+    intersect,
     one_hot_chunks,
     row_minima,
 )
@@ -47,7 +47,7 @@ def test_the_relaxation_of_one_relu_is_the_known_one():
 def test_intersections_fall_back_where_they_are_empty():
     outer = torch.tensor([0.0, 0.0]), torch.tensor([1.0, 1.0])
     inner = torch.tensor([0.25, 2.0]), torch.tensor([3.0, 1.5])
-    lower, upper = intersected(outer, inner)
+    lower, upper = intersect(outer, inner)
     assert lower.tolist() == [0.25, 0] and upper.tolist() == [1, 1]
 
 
@@ -59,7 +59,7 @@ def test_chunks_pick_single_features(monkeypatch):
     assert [chunk.shape for chunk in chunks] == [(1, 2, 2, 3), (1, 1, 2, 3)]
     assert chunks[0].flatten(2).argmax(dim=2).tolist() == [[5, 0]]
     pairs = [torch.tensor([[1.0, 2.0, -1.0, -2.0]]), torch.tensor([[3.0, -3.0]])]
-    first, second = halves(pairs)
+    first, second = join_halves(pairs)
     assert first.tolist() == [[1, 2, 3]] and second.tolist() == [[-1, -2, -3]]
 
 

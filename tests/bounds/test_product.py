@@ -2,7 +2,7 @@ import torch
 from tests.reference import bounds as slow
 
 from rightreasons.bounds import Box
-from rightreasons.bounds.box import product, product_ends, rounded_apart
+from rightreasons.bounds.box import product, product_ends, round_outward
 
 
 def boxes():
@@ -34,5 +34,5 @@ def test_a_point_times_a_box_is_exact():
 def test_rounded_ends_are_apart():
     first, second = boxes()
     lower, upper = product_ends(first.ends(), second.ends())
-    low, high = rounded_apart(lower, upper)
+    low, high = round_outward(lower, upper)
     assert bool((low < lower).all() and (high > upper).all())

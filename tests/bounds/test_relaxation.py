@@ -5,10 +5,10 @@ from torch import nn
 from rightreasons.bounds import Box, forward_bounds
 from rightreasons.bounds.crown import (
     affine_view,
-    band,
+    parallel_lines,
     chord,
     is_relu,
-    relu_slopes,
+    relu_lower_slopes,
 )
 from rightreasons.bounds.shape import Reshape
 
@@ -22,7 +22,7 @@ def test_lines_lie_below_and_above_relu():
     for outward in (False, True):
         slope, offset = chord(lower, upper, outward=outward)
         assert bool((slope * points + offset >= torch.relu(points) - 1e-12).all())
-        flat = torch.where(slope < 1, relu_slopes(lower, upper), slope)
+        flat = torch.where(slope < 1, relu_lower_slopes(lower, upper), slope)
         assert bool((flat * points <= torch.relu(points) + 1e-12).all())
         torch.testing.assert_close(slope * upper + offset, torch.relu(upper))
 
@@ -32,7 +32,7 @@ def test_lines_lie_below_and_above_relu():
 def test_bands_hold_the_curve(layer, outward):
     source = Box(2 * torch.randn(1, 300).double(), torch.rand(1, 300).double() * 2)
     output = forward_bounds(layer, source, outward=outward)
-    lines = band(layer, source, output, outward=outward)
+    lines = parallel_lines(layer, source, output, outward=outward)
     points = source.center[0] + GRID * source.radius[0]
     strays = (layer(points) - lines.slope[0] * points - lines.middle[0]).abs()
     assert bool((strays <= lines.reach[0] + 1e-12).all())

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rightreasons.bounds.box import precision, smallest, sum_error
+from rightreasons.bounds.box import precision, underflow_error, sum_error
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -13,7 +13,7 @@ def test_precision_is_the_distance_from_one_to_its_neighbour(dtype):
 
 def test_the_smallest_is_above_every_underflow_and_below_what_matters():
     x = torch.zeros(1)
-    assert 2**-149 * 1e6 < smallest(x) < 1e-30
+    assert 2**-149 * 1e6 < underflow_error(x) < 1e-30
 
 
 @pytest.mark.parametrize("num_terms", [1, 10, 1000, 20000])

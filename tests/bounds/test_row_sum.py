@@ -1,6 +1,6 @@
 import torch
 
-from rightreasons.bounds.crown import RowSum, mapped
+from rightreasons.bounds.crown import RowSum, unflatten_rows
 
 
 def test_sums_of_minima_over_boxes():
@@ -31,4 +31,4 @@ def test_an_empty_sum_is_zero():
 
 
 def test_rows_get_their_axes_back():
-    assert mapped(torch.zeros(6, 4), (2, 3)).shape == (2, 3, 4)
+    assert unflatten_rows(torch.zeros(6, 4), (2, 3)).shape == (2, 3, 4)
