@@ -17,6 +17,15 @@ def fixed_seed():
     torch.manual_seed(0)
 
 
+@pytest.fixture(scope="module")
+def one_thread():
+    """Tiny nets are several times slower on threads that wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture
 def mnist_dir() -> Path:
     if not (DATA_DIR / "mnist.npz").exists():

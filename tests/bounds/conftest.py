@@ -8,12 +8,8 @@ from rightreasons.bounds import Box
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Tiny nets are several times slower on threads that wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+def every_module_on_one_thread(one_thread):
+    """All tests of this folder."""
 
 
 @pytest.fixture

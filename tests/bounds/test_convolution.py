@@ -5,7 +5,9 @@ from torch import nn
 from rightreasons.bounds import linear_map, output_bounds
 from rightreasons.errors import UnsupportedLayerError
 
-pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same'")  # PyTorch, of a copy
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Using padding='same'"
+)  # PyTorch makes a padded copy
 
 LAYERS = {
     "conv1d": (lambda: nn.Conv1d(2, 4, 3, stride=2, padding=1), (2, 8)),

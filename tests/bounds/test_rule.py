@@ -9,11 +9,12 @@ from rightreasons.bounds import (
     curve,
     forward_bounds,
     input_gradient_bounds,
+    layer_kinds,
     linear_map,
     output_bounds,
 )
 from rightreasons.bounds.combination import Elementwise
-from rightreasons.bounds.rule import is_curved, refusal, ruled_kind
+from rightreasons.bounds.rule import is_curved, ruled_kind
 from rightreasons.errors import UnsupportedLayerError
 
 
@@ -116,5 +117,11 @@ def test_kinds_inherit_rules():
     assert ruled_kind(nn.LSTM) is None
 
 
-def test_most_settings_are_not_refused():
-    assert refusal(nn.Linear(2, 2)) is None
+def test_every_kind_of_the_list_is_known():
+    asked_for = (
+        *("Linear", "Conv1d", "Conv2d", "ConvTranspose2d", "BatchNorm1d", "BatchNorm2d"),
+        *("LayerNorm", "GroupNorm", "AvgPool2d", "MaxPool2d", "AdaptiveAvgPool2d", "Multiply"),
+        *("ReLU", "LeakyReLU", "Softplus", "Sigmoid", "Tanh", "ELU", "GELU", "SiLU"),
+    )
+    assert set(asked_for) <= set(layer_kinds())
+    assert layer_kinds() == sorted(layer_kinds())

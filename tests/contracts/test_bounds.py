@@ -1,8 +1,8 @@
-"""What bounds promise, whatever the layers: one table of nets, the same checks for all.
+"""The contract of bounds for all layers: one table of nets, the same checks for each.
 
 Every family makes random nets in float32; together they are more than three hundred. Comparisons
-are strict: bounds are rounded outward, so that no output and no gradient that the machine computes
-may lie outside, not even by the last digit.
+are strict: bounds are rounded outward, so that no computed output or gradient may lie outside, not
+even by the last digit.
 """
 
 import copy
@@ -24,20 +24,14 @@ from rightreasons.bounds import (
 )
 from rightreasons.types import Target
 
-pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same'")  # PyTorch, of a copy
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.filterwarnings("ignore:Using padding='same'"),  # PyTorch makes a padded copy
+]
 
 CLASSES = 3
 SAMPLES = 3
 PLANE = (2, 5, 5)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Tiny nets are several times slower on threads that wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Residual(nn.Module):
@@ -187,7 +181,7 @@ FAMILIES = {
     "functional": (Functional, PLANE, 10),
     "tokens": (token_net, (6,), 10),
     "resnet18": (
-        partial(rr.models.resnet18, classes=CLASSES, channels=2, size=8, width=0.03), (2, 8, 8), 3,
+        partial(rr.models.resnet18, classes=CLASSES, channels=2, size=8, width=0.016), (2, 8, 8), 3,
     ),
     "deep mlp": (lambda: rr.models.mlp(inputs=6, hidden=(8,) * 4, classes=CLASSES), (6,), 10),
     "linear": (lambda: nn.Linear(6, CLASSES), (6,), 4),
@@ -196,7 +190,7 @@ FAMILIES = {
 NUM_NETS = sum(count for _, _, count in FAMILIES.values())
 
 
-def made(name, number=0):
+def make_net(name, number=0):
     """A random net of a family in eval mode, with random statistics and offsets."""
     make, shape, _ = FAMILIES[name]
     torch.manual_seed(1000 * list(FAMILIES).index(name) + number)
@@ -210,15 +204,15 @@ def made(name, number=0):
     return net.eval(), shape
 
 
-def drawn_box(shape, number):
+def draw_box(shape, number):
     """Samples and a box: thin or wide, over all features or a few, by turns."""
     x = torch.randn(SAMPLES, *shape)
     epsilon = (0.0, 0.01, 0.1, 0.5, 2.0)[number % 5]
     radius = epsilon * torch.rand_like(x)
     if number % 2:
-        few = torch.zeros_like(x).flatten(1)
-        few[:, torch.randperm(few.shape[1])[:3]] = 1
-        radius = radius * few.reshape(x.shape)
+        is_free = torch.zeros_like(x).flatten(1)
+        is_free[:, torch.randperm(is_free.shape[1])[:3]] = 1
+        radius = radius * is_free.reshape(x.shape)
     return x - radius, x + radius
 
 
@@ -240,7 +234,7 @@ def between(lower, upper, share):
     return (lower + share * (upper - lower)).clamp(lower, upper)
 
 
-def attacked(net, lower, upper, score, steps=2):
+def attack(net, lower, upper, score, steps=2):
     """A few sign-gradient steps that raise a score of the point."""
     point = between(lower, upper, torch.rand_like(lower))
     for _ in range(steps):
@@ -250,7 +244,7 @@ def attacked(net, lower, upper, score, steps=2):
     return point
 
 
-def evaluated(net, point, y, target):
+def evaluate(net, point, y, target):
     point = point.detach().requires_grad_()
     logits = net(point)
     (gradient,) = torch.autograd.grad(target(logits, y).sum(), point)
@@ -268,8 +262,8 @@ def test_the_table_has_three_hundred_nets():
 @pytest.mark.parametrize("name", FAMILIES)
 def test_nothing_lies_outside(name):
     for number in range(FAMILIES[name][2]):
-        net, shape = made(name, number)
-        lower, upper = drawn_box(shape, number)
+        net, shape = make_net(name, number)
+        lower, upper = draw_box(shape, number)
         y = torch.randint(CLASSES, (SAMPLES,))
         target = list(Target)[number % len(Target)]
         method = "crown" if number % 3 == 2 else "ibp"
@@ -285,8 +279,8 @@ def test_nothing_lies_outside(name):
             )
             return gradient.flatten(1)[:, feature].sum() + output[:, 0].sum()
 
-        for point in [*points_in(lower, upper), attacked(net, lower, upper, raised)]:
-            output, gradient = evaluated(net, point, y, target)
+        for point in [*points_in(lower, upper), attack(net, lower, upper, raised)]:
+            output, gradient = evaluate(net, point, y, target)
             assert not outside(output, logits)
             assert not outside(gradient, gradients)
             assert bool((output.gather(1, y[:, None]) - output >= margins).all())
@@ -298,10 +292,10 @@ def test_nothing_lies_outside(name):
     + [(name, target) for name in ("mlp relu", "residual") for target in Target],
 )
 def test_at_width_zero_bounds_are_what_autograd_gives(name, target):
-    net, shape = made(name)
+    net, shape = make_net(name)
     net, x = net.double(), torch.randn(SAMPLES, *shape, dtype=torch.float64)
     y = torch.arange(SAMPLES) % CLASSES
-    output, gradient = evaluated(net, x, y, target)
+    output, gradient = evaluate(net, x, y, target)
     logits_box, gradients_box = gradient_box(net, Box(x, torch.zeros_like(x)), y, target=target)
     for value, box in ((output, logits_box), (gradient, gradients_box)):
         torch.testing.assert_close(box.center, value, rtol=1e-9, atol=1e-11)
@@ -314,16 +308,16 @@ def test_at_width_zero_bounds_are_what_autograd_gives(name, target):
 
 @pytest.mark.parametrize("name", ["mlp relu", "mlp gelu", "cnn max", "cnn conv", "residual"])
 def test_at_width_zero_single_precision_stays_within_rounding(name):
-    net, shape = made(name)
+    net, shape = make_net(name)
     x, y = torch.randn(SAMPLES, *shape), torch.arange(SAMPLES) % CLASSES
-    _, gradient = evaluated(net, x, y, Target.LOSS)
+    _, gradient = evaluate(net, x, y, Target.LOSS)
     bounds = input_gradient_bounds(net, x, x, y, target="loss")
     assert float((bounds.upper - bounds.lower).detach().max()) < 1e-3 * float(gradient.abs().max())
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_larger_boxes_have_wider_bounds(name):
-    net, shape = made(name)
+    net, shape = make_net(name)
     net, x = net.double(), torch.randn(SAMPLES, *shape, dtype=torch.float64)
     y = torch.arange(SAMPLES) % CLASSES
     within = None
@@ -345,7 +339,7 @@ def test_larger_boxes_have_wider_bounds(name):
     [(name, True) for name in FAMILIES] + [(name, False) for name in FAMILIES if name[0] != "r"],
 )
 def test_crown_is_never_looser(name, outward):
-    net, shape = made(name, 1)
+    net, shape = make_net(name, 1)
     x, y = torch.randn(SAMPLES, *shape), torch.arange(SAMPLES) % CLASSES
     for epsilon in (0.05, 0.4) if name != "resnet18" else (0.05,):
         ends = x - epsilon, x + epsilon
@@ -368,7 +362,7 @@ def test_crown_is_never_looser(name, outward):
 @pytest.mark.parametrize("method", ["ibp", "crown"])
 @pytest.mark.parametrize("name", ["mlp relu", "mlp silu", "cnn max", "cnn group norm", "residual"])
 def test_weights_get_the_gradient_that_finite_differences_show(name, method):
-    net, shape = made(name)
+    net, shape = make_net(name)
     net, x = net.double(), torch.randn(2, *shape, dtype=torch.float64)
     y = torch.tensor([0, 1])
 
@@ -381,20 +375,20 @@ def test_weights_get_the_gradient_that_finite_differences_show(name, method):
     parameters = [p for p in net.parameters() if p.requires_grad]
     gradients = torch.autograd.grad(total(), parameters)
     for parameter, gradient in zip(parameters, gradients, strict=True):
-        place = int(torch.randint(parameter.numel(), ()))
+        index = int(torch.randint(parameter.numel(), ()))
         values = []
         for step in (1e-6, -1e-6):
             with torch.no_grad():
-                parameter.view(-1)[place] += step
+                parameter.view(-1)[index] += step
                 values.append(total())
-                parameter.view(-1)[place] -= step
+                parameter.view(-1)[index] -= step
         slope = (values[0] - values[1]) / 2e-6
-        torch.testing.assert_close(gradient.view(-1)[place], slope, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(gradient.view(-1)[index], slope, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_gradients_of_the_bounds_are_finite_even_at_width_zero(name):
-    net, shape = made(name)
+    net, shape = make_net(name)
     if not list(net.parameters()):
         return
     x, y = torch.randn(SAMPLES, *shape), torch.arange(SAMPLES) % CLASSES
@@ -409,7 +403,7 @@ def test_gradients_of_the_bounds_are_finite_even_at_width_zero(name):
 @pytest.mark.parametrize("method", ["ibp", "crown"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_samples_do_not_depend_on_their_batch(name, method):
-    net, shape = made(name)
+    net, shape = make_net(name)
     net, x = net.double(), torch.randn(4, *shape, dtype=torch.float64)
     y = torch.tensor([0, 1, 2, 0])
     lower, upper = x - 0.1, x + 0.1
@@ -422,7 +416,7 @@ def test_samples_do_not_depend_on_their_batch(name, method):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_model_is_left_as_it_was(name):
-    net, shape = made(name)
+    net, shape = make_net(name)
     net.train()
     calls = []
     hooks = [m.register_forward_hook(lambda *_: calls.append(1)) for m in net.modules()]
@@ -443,7 +437,7 @@ def trained_mlp() -> tuple[nn.Module, Tensor, Tensor]:
     data = rr.datasets.decoy_digits(seed=0)
     model = rr.models.mlp(inputs=196, hidden=(48,) * 4, classes=10)
     rr.fit(model, rr.recipes.erm(), data.train, epochs=6)
-    batch = data.test.take(torch.arange(12))
+    batch = data.test.take(torch.arange(4))
     return model.eval(), batch.x, batch.y
 
 

@@ -186,6 +186,6 @@ def test_unknown_name():
 
 
 def test_unknown_setting():
-    message = "settings of mlp to be among hidden, activation, but got depth, widht"
+    message = "settings of the model 'mlp' among: hidden, activation; but got depth, widht"
     with pytest.raises(InvalidSettingError, match=message):
         create("mlp", classes=2, channels=3, size=32, depth=3, widht=2)

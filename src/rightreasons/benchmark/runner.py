@@ -14,14 +14,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, TimeElapsedColumn
 
 from rightreasons.benchmark.cell import Cell, address, config_key, data_key
 from rightreasons.benchmark.plan import Find, Plan, lines, plan
 from rightreasons.benchmark.registry import find_suite
 from rightreasons.benchmark.store import Journal, Row, Store
 from rightreasons.benchmark.suite import MACHINE_FIELDS, Suite
+from rightreasons.core.progress import live_bar
 from rightreasons.datasets import Splits
 from rightreasons.errors import InvalidSettingError, NonFiniteLossError
 from rightreasons.run.run import Config, load_run, train_run
@@ -135,7 +135,7 @@ def run_suite(
     part = _Part(find_suite(suite), budget, variants, methods)
     store = Store(out)
     sweep = _Sweep(part, store, DataShelf(data_dir, store.data), accelerator)
-    with _bar(progress) as bar:
+    with live_bar(TimeElapsedColumn(), show=progress) as bar:
         try:
             return sweep.run(bar)
         except KeyboardInterrupt:
@@ -239,15 +239,3 @@ class _Sweep:
         self.store.add(row)
         for path in leftovers(folder):  # large, and of no more use
             path.unlink(missing_ok=True)
-
-
-def _bar(progress: bool | None) -> Progress:
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not (console.is_terminal if progress is None else progress),
-    )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from rightreasons.core.checks import check_choice
+from rightreasons.core.checks import check_choice, check_names
 from rightreasons.errors import InvalidSettingError, UnknownNameError
 from rightreasons.metrics import METRICS
 from rightreasons.run.run import Config
@@ -109,13 +109,12 @@ def _refuse_unknown_fields(suite: Suite) -> None:
         *(overrides for budget in budgets for overrides in budget.variants.values()),
         *(candidate for grid in grids for candidate in grid),
     ]
-    unknown = sorted({name for layer in layers for name in layer} - known)
-    if unknown:
-        raise InvalidSettingError(
-            f"Expected overrides of the suite {suite.name!r} among {', '.join(sorted(known))}; "
-            f"but got {', '.join(unknown)}. Seeds belong to the budget, folders and devices to "
-            "run_suite."
-        )
+    check_names(
+        f"overrides of the suite {suite.name!r}",
+        {name for layer in layers for name in layer},
+        sorted(known),
+        remedy="Seeds belong to the budget, folders and devices to run_suite.",
+    )
 
 
 def _refuse_unequal_grids(suite: Suite) -> None:

@@ -1,8 +1,9 @@
 """Sound bounds of a network's outputs and input gradients over a box of inputs.
 
-A certificate: `output_bounds`, `input_gradient_bounds` and `margin_bounds`. Inside a loss:
-`output_box`, `gradient_box` and `lowest_margins`. For a layer of one's own: `linear_map` if it is
-affine, `curve` if it works number by number, else `forward_bounds` and `backward_bounds`.
+- For a certificate: `output_bounds`, `input_gradient_bounds` and `margin_bounds`.
+- Inside a loss: `output_box`, `gradient_box` and `lowest_margins`.
+- To bound a new kind of layer: `linear_map` if it is affine, `curve` if it works element by
+  element, else `forward_bounds` and `backward_bounds`.
 """
 
 # Importing the file of a layer kind registers its rules.

@@ -1,4 +1,13 @@
-"""Boxes of lower and upper ends, rounded outward, and checks of boxes that users give."""
+"""Boxes of tensors, their rounding errors, and checks of boxes that users give.
+
+Every floating point operation is rounded. Bounds that are computed like the model's own numbers
+can therefore miss them by a little. With ``outward=True`` every step moves the ends of its box
+outward: by more than its own rounding error and the model's together.
+
+- A sum of ``n`` products is off by at most about ``n`` units of the last place: `sum_error`.
+- A function such as ``tanh`` is off by a few units: `FUNCTION_ERROR`.
+- Tiny numbers are rounded to zero, which no relative error covers: `underflow_error`.
+"""
 
 from __future__ import annotations
 
@@ -16,70 +25,37 @@ __all__ = [
     "FUNCTION_ERROR",
     "METHODS",
     "Box",
-    "checked_box",
-    "checked_columns",
-    "checked_labels",
+    "check_box",
+    "check_columns",
+    "check_labels",
     "full_precision",
-    "honest_ends",
     "precision",
     "product",
     "product_ends",
-    "rounded_apart",
-    "smallest",
+    "round_outward",
     "sum_error",
+    "underflow_error",
+    "widen_overflowed",
 ]
 
+METHODS = ("ibp", "crown")
+"""Ways to bound: plain intervals, or linear relaxations intersected with them."""
 FUNCTION_ERROR = 16
 """Relative error of a transcendental function such as ``tanh``, in units of ``eps``."""
-
-_SPARE = 1.05  # second-order terms of the error of sums of up to a hundred thousand summands
-
-
-def precision(like: Tensor) -> float:
-    """The distance from 1 to the next larger number of the tensor's type."""
-    return torch.finfo(like.dtype).eps
-
-
-def smallest(like: Tensor) -> float:
-    """More than all underflows of a layer together, and less than anything that matters."""
-    return torch.finfo(like.dtype).tiny * 2.0**20
-
-
-def sum_error(num_terms: int, like: Tensor) -> float:
-    """The relative error of a sum twice: once in the model and once in the bound.
-
-    Example:
-        >>> sum_error(0, torch.zeros(1)) < sum_error(784, torch.zeros(1)) < 1.1e-4
-        True
-    """
-    return _SPARE * (num_terms + 4) * precision(like)
-
-
-@contextmanager
-def full_precision(like: Tensor) -> Iterator[None]:
-    """Switch autocast off for a while: in half precision, bounds would not be bounds.
-
-    Args:
-        like: A tensor on the device in question.
-    """
-    device = like.device.type
-    if not torch.is_autocast_enabled(device):
-        yield
-        return
-    with torch.autocast(device, enabled=False):
-        yield
+_SPARE = 1.05  # covers second-order terms of the error, up to a hundred thousand summands
+_TYPES = (torch.float32, torch.float64)
 
 
 class Box(NamedTuple):
     r"""All tensors :math:`v` with :math:`|v - c| \le r`, element by element.
 
-    An affine layer takes a box to a box by two products, the centre with its weights and the
-    radius with their magnitudes, where lower and upper ends would take four.
+    An affine layer maps a box by two products: the centre with its weights and the radius with
+    their magnitudes. Lower and upper ends would take four.
 
     Args:
         center: ``(N, *S)``.
-        radius: ``(N, *S)``, nowhere negative; a zero without axes says that the box is a point,
-            which saves the radius' products.
+        radius: ``(N, *S)``, nowhere negative. A zero without axes marks a box that is a point, for
+            which layers skip the radius.
 
     Example:
         >>> box = Box.between(torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 1.0]]))
@@ -92,21 +68,21 @@ class Box(NamedTuple):
 
     @classmethod
     def between(cls, lower: Tensor, upper: Tensor, *, outward: bool = False) -> Box:
-        """The box with these ends; ``outward`` makes sure that it holds them despite rounding."""
+        """The box with these ends; with ``outward`` it contains them despite rounding."""
         center = (lower + upper) * 0.5
         if not outward:
             return cls(center, (upper - lower) * 0.5)
         reach = torch.maximum(upper - center, center - lower)
-        return cls(center, reach * (1 + 4 * precision(center)) + smallest(center))
+        return cls(center, reach * (1 + 4 * precision(center)) + underflow_error(center))
 
     @classmethod
     def exact(cls, center: Tensor) -> Box:
-        """A box that holds ``center`` alone."""
+        """The box that contains ``center`` alone."""
         return cls(center, center.new_zeros(()))
 
     @property
     def is_exact(self) -> bool:
-        """Whether the box says of itself that it is a point."""
+        """Whether the box is marked as a point."""
         return self.radius.ndim == 0
 
     @property
@@ -133,7 +109,7 @@ class Box(NamedTuple):
         lower, upper = self.lower, self.upper
         if not outward:
             return lower, upper
-        ulps, least = 2 * precision(self.center), smallest(self.center)
+        ulps, least = 2 * precision(self.center), underflow_error(self.center)
         return lower - (lower.abs() * ulps + least), upper + (upper.abs() * ulps + least)
 
     def interval(self, *, outward: bool = False) -> Interval:
@@ -150,6 +126,16 @@ class Box(NamedTuple):
         return self.reshape((self.center.shape[0], -1))
 
 
+def product(first: Box, second: Box, *, outward: bool) -> Box:
+    """The box of all products; exact up to rounding."""
+    if first.is_exact and not outward:
+        return Box(first.center * second.center, first.center.abs() * second.full_radius())
+    if second.is_exact and not outward:
+        return product(second, first, outward=False)
+    ends = product_ends(first.ends(outward=outward), second.ends(outward=outward))
+    return Box.between(*(round_outward(*ends) if outward else ends), outward=outward)
+
+
 def product_ends(
     first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
@@ -161,30 +147,20 @@ def product_ends(
     return lower, upper
 
 
-def product(first: Box, second: Box, *, outward: bool) -> Box:
-    """The box of all products; exact up to rounding."""
-    if first.is_exact and not outward:
-        return Box(first.center * second.center, first.center.abs() * second.full_radius())
-    if second.is_exact and not outward:
-        return product(second, first, outward=False)
-    ends = product_ends(first.ends(outward=outward), second.ends(outward=outward))
-    return Box.between(*(rounded_apart(*ends) if outward else ends), outward=outward)
-
-
-def rounded_apart(lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-    """Both ends moved apart by more than the rounding of a product or two."""
-    ulps, least = 4 * precision(lower), smallest(lower)
+def round_outward(lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+    """Move both ends apart by more than the rounding error of two products."""
+    ulps, least = 4 * precision(lower), underflow_error(lower)
     return lower - (lower.abs() * ulps + least), upper + (upper.abs() * ulps + least)
 
 
-def honest_ends(ends: tuple[Tensor, Tensor], boxes: Iterable[Box]) -> tuple[Tensor, Tensor]:
-    """The ends, but minus and plus infinity for samples in which any box overflowed.
+def widen_overflowed(ends: tuple[Tensor, Tensor], boxes: Iterable[Box]) -> tuple[Tensor, Tensor]:
+    """Make the ends infinite for samples in which any box overflowed.
 
-    From infinite ends follow NaNs, and from these anything, such as a ReLU that seems to be off.
+    Infinite ends lead to NaNs, and a NaN may look like anything, such as a ReLU that is off.
 
     Args:
-        ends: Of some result, ``(N, ...)``.
-        boxes: All that the result was derived from, ``(N, ...)`` each.
+        ends: Lower and upper end of a result, ``(N, ...)``.
+        boxes: All boxes that the result was derived from, ``(N, ...)`` each.
     """
     lower, upper = ends
     fits = ~torch.isnan(lower) & ~torch.isnan(upper)
@@ -199,14 +175,43 @@ def honest_ends(ends: tuple[Tensor, Tensor], boxes: Iterable[Box]) -> tuple[Tens
     )
 
 
-METHODS = ("ibp", "crown")
-"""Ways to bound: plain intervals, or linear relaxations intersected with them."""
+def precision(like: Tensor) -> float:
+    """The distance from 1 to the next larger number of the tensor's type."""
+    return torch.finfo(like.dtype).eps
 
-_TYPES = (torch.float32, torch.float64)
+
+def underflow_error(like: Tensor) -> float:
+    """A number above the sum of a layer's underflows, and below anything that matters."""
+    return torch.finfo(like.dtype).tiny * 2.0**20
 
 
-def checked_box(lower: Tensor, upper: Tensor, *, outward: bool) -> Box:
-    """The box between two ends, if they are fit to be ends."""
+def sum_error(num_terms: int, like: Tensor) -> float:
+    """Twice the relative error of a sum: one for the model, one for the bound.
+
+    Example:
+        >>> sum_error(0, torch.zeros(1)) < sum_error(784, torch.zeros(1)) < 1.1e-4
+        True
+    """
+    return _SPARE * (num_terms + 4) * precision(like)
+
+
+@contextmanager
+def full_precision(like: Tensor) -> Iterator[None]:
+    """Switch autocast off for a block: in half precision, bounds would not hold.
+
+    Args:
+        like: A tensor on the device whose autocast is switched off.
+    """
+    device = like.device.type
+    if not torch.is_autocast_enabled(device):
+        yield
+        return
+    with torch.autocast(device, enabled=False):
+        yield
+
+
+def check_box(lower: Tensor, upper: Tensor, *, outward: bool) -> Box:
+    """The box between two ends, after a check of their type, shape, values and order."""
     for name, end in (("lower", lower), ("upper", upper)):
         if not isinstance(end, Tensor) or end.dtype not in _TYPES:
             got = end.dtype if isinstance(end, Tensor) else type(end).__name__
@@ -235,8 +240,8 @@ def checked_box(lower: Tensor, upper: Tensor, *, outward: bool) -> Box:
     return Box.between(lower, upper, outward=outward)
 
 
-def checked_labels(y: Tensor, logits: Tensor) -> Tensor:
-    """The labels, if they fit the logits; both must be those of classification."""
+def check_labels(y: Tensor, logits: Tensor) -> Tensor:
+    """The labels, after a check that they and the logits are those of a classification."""
     if logits.ndim != 2:
         raise InvalidBatchError(
             f"Expected the model to give logits of shape (N, classes), but got a shape of "
@@ -257,8 +262,8 @@ def checked_labels(y: Tensor, logits: Tensor) -> Tensor:
     return y.long()
 
 
-def checked_columns(columns: Tensor | None, num_features: int) -> Tensor | None:
-    """The chosen features, if there are such."""
+def check_columns(columns: Tensor | None, num_features: int) -> Tensor | None:
+    """The chosen features, after a check that they exist."""
     if columns is None:
         return None
     fits = isinstance(columns, Tensor) and columns.ndim == 1 and columns.dtype == torch.int64

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.bounds.box import Box, product
-from rightreasons.bounds.linear import LinearMap, Shapes
+from rightreasons.bounds.linear import DiagonalMap, LinearMap, Shapes
 from rightreasons.bounds.rule import backward_bounds, forward_bounds
 
 __all__ = ["Add", "Average", "Concatenate", "Elementwise", "Multiply"]
@@ -26,81 +27,74 @@ class Add(LinearMap):
 
     factor: float = 1.0
 
+    @override
     def apply(self, *inputs: Tensor, absolute: bool = False, bias: bool = False) -> Tensor:
-        """See `LinearMap.apply`."""
         del bias
         return torch.add(*inputs, alpha=abs(self.factor) if absolute else self.factor)
 
+    @override
     def transposed(
         self, gradient: Tensor, shapes: Shapes, *, absolute: bool = False
     ) -> tuple[Tensor, ...]:
-        """See `LinearMap.transposed`."""
         del shapes
         factor = abs(self.factor) if absolute else self.factor
         return gradient, gradient if factor == 1 else factor * gradient
 
+    @override
     def num_terms(self, shapes: Shapes) -> int:
-        """See `LinearMap.num_terms`."""
         del shapes
         return 2
 
 
 @dataclass(frozen=True)
 class Concatenate(LinearMap):
-    """Several inputs, one after the other.
+    """Several inputs, joined along an axis.
 
     Args:
-        axis: Along which; never the batch, 0.
+        axis: The axis to join along; never 0, the batch.
     """
 
     axis: int
 
+    @override
     def apply(self, *inputs: Tensor, absolute: bool = False, bias: bool = False) -> Tensor:
-        """See `LinearMap.apply`."""
         del absolute, bias
         return torch.cat(inputs, dim=self.axis)
 
+    @override
     def transposed(
         self, gradient: Tensor, shapes: Shapes, *, absolute: bool = False
     ) -> tuple[Tensor, ...]:
-        """See `LinearMap.transposed`."""
         del absolute
         sizes = [shape[self.axis - 1] for shape in shapes]
         return torch.split(gradient, sizes, dim=self.axis)
 
 
 @dataclass(frozen=True)
-class Elementwise(LinearMap):
-    r"""A factor and an offset for each number: :math:`s v + t`.
+class Elementwise(DiagonalMap):
+    r"""A factor and an offset for each element: :math:`s v + t`.
 
     Args:
-        factor: A number, or a tensor to be broadcast to a sample.
-        shift: The same for the offset.
+        factor: A number, or a tensor that broadcasts to a sample.
+        shift: The offset, in the same form.
     """
 
     factor: float | Tensor = 1.0
     shift: float | Tensor = 0.0
 
+    @override
     def apply(self, *inputs: Tensor, absolute: bool = False, bias: bool = False) -> Tensor:
-        """See `LinearMap.apply`."""
         factor: Any = abs(self.factor) if absolute else self.factor
         scaled: Tensor = inputs[0] * factor
         return scaled + self.shift if bias else scaled
 
-    def transposed(
-        self, gradient: Tensor, shapes: Shapes, *, absolute: bool = False
-    ) -> tuple[Tensor, ...]:
-        """See `LinearMap.transposed`."""
-        del shapes
-        return (self.apply(gradient, absolute=absolute),)
-
+    @override
     def num_terms(self, shapes: Shapes) -> int:
-        """See `LinearMap.num_terms`."""
         del shapes
         return 2
 
+    @override
     def offset(self, num_axes: int) -> Tensor | None:
-        """See `LinearMap.offset`."""
         del num_axes
         if isinstance(self.shift, Tensor):
             return self.shift
@@ -112,25 +106,25 @@ class Average(LinearMap):
     """The mean, or the sum, over some axes.
 
     Args:
-        axes: Counted with the batch, from 1.
-        keeps_axes: Whether axes of length 1 stay.
-        sums: Whether the sum is meant.
+        axes: The axes to average over; the batch is axis 0 and never among them.
+        keeps_axes: Whether the axes stay, with length 1.
+        sums: Whether to sum and not to average.
     """
 
     axes: tuple[int, ...]
     keeps_axes: bool = False
     sums: bool = False
 
+    @override
     def apply(self, *inputs: Tensor, absolute: bool = False, bias: bool = False) -> Tensor:
-        """See `LinearMap.apply`."""
         del absolute, bias
-        reduced = torch.sum if self.sums else torch.mean
-        return reduced(inputs[0], dim=self.axes, keepdim=self.keeps_axes)
+        reduce = torch.sum if self.sums else torch.mean
+        return reduce(inputs[0], dim=self.axes, keepdim=self.keeps_axes)
 
+    @override
     def transposed(
         self, gradient: Tensor, shapes: Shapes, *, absolute: bool = False
     ) -> tuple[Tensor, ...]:
-        """See `LinearMap.transposed`."""
         del absolute
         shape = shapes[0]
         if not self.keeps_axes:
@@ -139,8 +133,8 @@ class Average(LinearMap):
         spread = gradient.expand(gradient.shape[0], *shape)
         return (spread if self.sums else spread / self._count(shape),)
 
+    @override
     def num_terms(self, shapes: Shapes) -> int:
-        """See `LinearMap.num_terms`."""
         return self._count(shapes[0]) + 2
 
     def _count(self, shape: tuple[int, ...]) -> int:
@@ -149,7 +143,7 @@ class Average(LinearMap):
 
 @dataclass(frozen=True)
 class Multiply:
-    """Two activations of one shape, multiplied number by number."""
+    """The product of two activations of one shape, element by element."""
 
 
 @forward_bounds.register

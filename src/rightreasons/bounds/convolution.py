@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional, grad
+from typing_extensions import override
 
 from rightreasons.bounds.linear import LinearMap, Shapes, linear_map
 from rightreasons.bounds.rule import refusal
 
 __all__ = ["Convolution", "TransposedConvolution"]
 
+_Convolving = (
+    nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
+)
 _CONVOLUTIONS: dict[int, Callable[..., Tensor]] = {
     1: functional.conv1d,
     2: functional.conv2d,
@@ -30,23 +35,42 @@ _TRANSPOSED: dict[int, Callable[..., Tensor]] = {
 }
 
 
-class Convolution(LinearMap):
-    """The affine view of `nn.Conv1d`, `nn.Conv2d` and `nn.Conv3d` with zero padding."""
+class _KernelMap(LinearMap):
+    """What both directions of a convolution share."""
 
-    def __init__(self, layer: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> None:
+    def __init__(self, layer: _Convolving) -> None:
         self.weight: Tensor = layer.weight
         self.bias: Tensor | None = layer.bias
         self.dimensions = len(layer.kernel_size)
-        self.settings = {
+        self.groups = layer.groups
+        self.settings: dict[str, Any] = {
             "stride": layer.stride,
             "dilation": layer.dilation,
             "groups": layer.groups,
         }
-        self.edges = _edges(layer)
-        self.groups = layer.groups
 
+    @override
+    def num_terms(self, shapes: Shapes) -> int:
+        del shapes
+        window = math.prod(self.weight.shape[2:])
+        # The first axis of the weight counts all channels, the second those of one group.
+        return max(self.weight.shape[1], self.weight.shape[0] // self.groups) * window
+
+    @override
+    def offset(self, num_axes: int) -> Tensor | None:
+        del num_axes
+        return None if self.bias is None else self.bias.view(-1, *[1] * self.dimensions)
+
+
+class Convolution(_KernelMap):
+    """The affine view of `nn.Conv1d`, `nn.Conv2d` and `nn.Conv3d` with zero padding."""
+
+    def __init__(self, layer: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> None:
+        super().__init__(layer)
+        self.edges = _edges(layer)
+
+    @override
     def apply(self, *inputs: Tensor, absolute: bool = False, bias: bool = False) -> Tensor:
-        """See `LinearMap.apply`."""
         weight = self.weight.abs() if absolute else self.weight
         x, padding = inputs[0], self._symmetric()
         if padding is None:
@@ -55,36 +79,26 @@ class Convolution(LinearMap):
         offset = self.bias if bias else None
         return convolve(x, weight, offset, padding=padding or 0, **self.settings)
 
+    @override
     def transposed(
         self, gradient: Tensor, shapes: Shapes, *, absolute: bool = False
     ) -> tuple[Tensor, ...]:
-        """See `LinearMap.transposed`."""
         weight = self.weight.abs() if absolute else self.weight
         padding = self._symmetric()
         shape = list(shapes[0])
+        # Unequal edges are padded by hand, so that the gradient comes with them and is cropped.
         extra = [0] * self.dimensions if padding is not None else [sum(e) for e in self.edges]
         padded = [shape[0], *(side + more for side, more in zip(shape[1:], extra, strict=True))]
         size = (gradient.shape[0], *padded)
-        pull = _INPUT_GRADIENTS[self.dimensions]
-        pulled = pull(size, weight, gradient, padding=padding or 0, **self.settings)
+        input_gradient = _INPUT_GRADIENTS[self.dimensions]
+        pulled = input_gradient(size, weight, gradient, padding=padding or 0, **self.settings)
         if padding is None:
             for axis, (side, (before, _)) in enumerate(zip(shape[1:], self.edges, strict=True), 2):
                 pulled = pulled.narrow(axis, before, side)
         return (pulled,)
 
-    def num_terms(self, shapes: Shapes) -> int:
-        """See `LinearMap.num_terms`."""
-        del shapes
-        window = math.prod(self.weight.shape[2:])
-        outputs = self.weight.shape[0] // self.groups
-        return max(self.weight.shape[1], outputs) * window
-
-    def offset(self, num_axes: int) -> Tensor | None:
-        """See `LinearMap.offset`."""
-        del num_axes
-        return None if self.bias is None else self.bias.view(-1, *[1] * self.dimensions)
-
     def _symmetric(self) -> tuple[int, ...] | None:
+        """The padding of each axis, if both its edges have the same."""
         if any(before != after for before, after in self.edges):
             return None
         return tuple(before for before, _ in self.edges)
@@ -93,54 +107,35 @@ class Convolution(LinearMap):
         return [amount for edge in reversed(self.edges) for amount in edge]
 
 
-class TransposedConvolution(LinearMap):
+class TransposedConvolution(_KernelMap):
     """The affine view of `nn.ConvTranspose1d` to `nn.ConvTranspose3d`."""
 
     def __init__(self, layer: nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d) -> None:
-        self.weight: Tensor = layer.weight
-        self.bias: Tensor | None = layer.bias
-        self.dimensions = len(layer.kernel_size)
-        self.settings = {
-            "stride": layer.stride,
-            "padding": layer.padding,
-            "dilation": layer.dilation,
-            "groups": layer.groups,
-        }
+        super().__init__(layer)
+        self.settings["padding"] = layer.padding
         self.output_padding = layer.output_padding
-        self.groups = layer.groups
 
+    @override
     def apply(self, *inputs: Tensor, absolute: bool = False, bias: bool = False) -> Tensor:
-        """See `LinearMap.apply`."""
         weight = self.weight.abs() if absolute else self.weight
         spread = _TRANSPOSED[self.dimensions]
         offset = self.bias if bias else None
         extra = self.output_padding
         return spread(inputs[0], weight, offset, output_padding=extra, **self.settings)
 
+    @override
     def transposed(
         self, gradient: Tensor, shapes: Shapes, *, absolute: bool = False
     ) -> tuple[Tensor, ...]:
-        """See `LinearMap.transposed`."""
         weight = self.weight.abs() if absolute else self.weight
         pulled = _CONVOLUTIONS[self.dimensions](gradient, weight, **self.settings)
         for axis, side in enumerate(shapes[0][1:], 2):
             pulled = pulled.narrow(axis, 0, side)
         return (pulled,)
 
-    def num_terms(self, shapes: Shapes) -> int:
-        """See `LinearMap.num_terms`."""
-        del shapes
-        window = math.prod(self.weight.shape[2:])
-        inputs = self.weight.shape[0] // self.groups
-        return max(self.weight.shape[1], inputs) * window
-
-    def offset(self, num_axes: int) -> Tensor | None:
-        """See `LinearMap.offset`."""
-        del num_axes
-        return None if self.bias is None else self.bias.view(-1, *[1] * self.dimensions)
-
 
 def _edges(layer: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> list[tuple[int, int]]:
+    """The padding before and behind each axis."""
     if layer.padding == "valid":
         return [(0, 0)] * len(layer.kernel_size)
     if layer.padding == "same":

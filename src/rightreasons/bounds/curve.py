@@ -11,27 +11,28 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rightreasons.bounds.box import FUNCTION_ERROR, Box, precision, product_ends, rounded_apart
+from rightreasons.bounds.box import FUNCTION_ERROR, Box, precision, product_ends, round_outward
 from rightreasons.errors import UnsupportedLayerError
 
 __all__ = ["Curve", "curve", "curve_backward", "curve_forward", "slope_ends"]
 
 Turns = tuple[tuple[float, float], ...]
+"""Turning points: pairs of an argument and the function's value there."""
 
 
 class Curve(NamedTuple):
-    """A function of one number with everything that bounds need.
+    """A function of one number, with all that bounds need.
 
-    Between its turns a function is monotone, so that over an interval it is extreme at the ends or
-    at a turn inside.
+    Between its turning points a function is monotone. Over an interval its extremes therefore lie
+    at the ends or at a turning point inside.
 
     Args:
         function: Its values.
-        slope: Its derivative, at kinks what autograd gives.
-        turns: Pairs of a place and the value there: where ``function`` turns or jumps.
+        slope: Its derivative; at a kink the value that autograd gives.
+        turns: Arguments at which ``function`` turns or jumps, each with the value there.
         slope_turns: The same for ``slope``.
         increasing: Whether the function never falls.
-        scale: The magnitude of what is rounded on the way; 0 for pieces of straight lines.
+        scale: Magnitude of the numbers that are rounded on the way; 0 for straight pieces.
     """
 
     function: Callable[[Tensor], Tensor]
@@ -44,7 +45,7 @@ class Curve(NamedTuple):
 
 @singledispatch
 def curve(layer: object) -> Curve:
-    """The curve of an activation layer; register one for a kind of layer to have it bounded.
+    """The curve of an activation layer; register a function here to bound a new activation.
 
     Example:
         >>> curve(nn.Tanh()).slope_turns
@@ -98,8 +99,9 @@ def _(layer: nn.Softplus) -> Curve:
         return torch.where(beta * x > threshold, 1.0, torch.sigmoid(beta * x))
 
     function = partial(functional.softplus, beta=beta, threshold=threshold)
-    place = threshold / beta
-    jump = ((place, place), (place, place + math.log1p(math.exp(-threshold)) / beta))
+    # PyTorch switches to the identity here, and the value jumps.
+    switch = threshold / beta
+    jump = ((switch, switch), (switch, switch + math.log1p(math.exp(-threshold)) / beta))
     return Curve(function, slope, jump, (), False, 1.0)
 
 
@@ -168,47 +170,47 @@ def _gelu_tanh_slope(x: Tensor) -> Tensor:
     return 0.5 * (1 + gate) + 0.5 * x * steepness
 
 
-def slope_ends(shape: Curve, box: Box, *, outward: bool) -> tuple[Tensor, Tensor]:
+def slope_ends(activation: Curve, box: Box, *, outward: bool) -> tuple[Tensor, Tensor]:
     """The smallest and the largest slope of a curve over a box."""
     lower, upper = box.ends(outward=outward)
-    first, second = shape.slope(lower), shape.slope(upper)
+    first, second = activation.slope(lower), activation.slope(upper)
     low, high = torch.minimum(first, second), torch.maximum(first, second)
-    low, high = _with_turns(low, high, shape.slope_turns, lower, upper)
-    return _rounded(low, high, shape.scale) if outward else (low, high)
+    low, high = _include_turns(low, high, activation.slope_turns, lower, upper)
+    return _round_function(low, high, activation.scale) if outward else (low, high)
 
 
-def curve_forward(shape: Curve, box: Box, *, outward: bool) -> Box:
+def curve_forward(activation: Curve, box: Box, *, outward: bool) -> Box:
     """The box of a curve's values over a box."""
     lower, upper = box.ends(outward=outward)
-    low, high = shape.function(lower), shape.function(upper)
-    if not shape.increasing:
+    low, high = activation.function(lower), activation.function(upper)
+    if not activation.increasing:
         low, high = torch.minimum(low, high), torch.maximum(low, high)
-        low, high = _with_turns(low, high, shape.turns, lower, upper)
+        low, high = _include_turns(low, high, activation.turns, lower, upper)
     return Box.between(
-        *(_rounded(low, high, shape.scale) if outward else (low, high)), outward=outward
+        *(_round_function(low, high, activation.scale) if outward else (low, high)), outward=outward
     )
 
 
-def curve_backward(shape: Curve, gradient: Box, box: Box, *, outward: bool) -> Box:
+def curve_backward(activation: Curve, gradient: Box, box: Box, *, outward: bool) -> Box:
     """The box of gradients times the slopes of a curve over a box."""
-    slopes = slope_ends(shape, box, outward=outward)
+    slopes = slope_ends(activation, box, outward=outward)
     if gradient.is_exact and not outward:
         slope = Box.between(*slopes)
         return Box(gradient.center * slope.center, gradient.center.abs() * slope.radius)
     ends = product_ends(gradient.ends(outward=outward), slopes)
-    return Box.between(*(rounded_apart(*ends) if outward else ends), outward=outward)
+    return Box.between(*(round_outward(*ends) if outward else ends), outward=outward)
 
 
-def _with_turns(
-    low: Tensor, high: Tensor, turns: tuple[tuple[float, float], ...], lower: Tensor, upper: Tensor
+def _include_turns(
+    low: Tensor, high: Tensor, turns: Turns, lower: Tensor, upper: Tensor
 ) -> tuple[Tensor, Tensor]:
-    for place, value in turns:
-        inside = (lower <= place) & (upper >= place)
+    for argument, value in turns:
+        inside = (lower <= argument) & (upper >= argument)
         low = torch.where(inside, low.clamp(max=value), low)
         high = torch.where(inside, high.clamp(min=value), high)
     return low, high
 
 
-def _rounded(low: Tensor, high: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+def _round_function(low: Tensor, high: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     error = FUNCTION_ERROR * precision(low)
     return low - error * (low.abs() + scale), high + error * (high.abs() + scale)

@@ -8,7 +8,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from rightreasons.bounds.box import FUNCTION_ERROR, Box, precision, product, smallest, sum_error
+from rightreasons.bounds.box import (
+    FUNCTION_ERROR,
+    Box,
+    precision,
+    product,
+    sum_error,
+    underflow_error,
+)
 from rightreasons.bounds.combination import Elementwise
 from rightreasons.bounds.linear import map_backward, map_forward
 from rightreasons.bounds.rule import backward_bounds, forward_bounds, refusal
@@ -16,14 +23,14 @@ from rightreasons.bounds.rule import backward_bounds, forward_bounds, refusal
 __all__: list[str] = []
 
 
-class _Normalised(NamedTuple):
-    r"""Groups of numbers, each with its own mean and deviation.
+class _Normalisation(NamedTuple):
+    r"""Groups of elements, each normalised by its own mean and deviation.
 
     Args:
         value: The box of :math:`(v - \mu) / \sigma`, ``(N, G, n)``.
         scale: The box of :math:`1 / \sigma`, ``(N, G, 1)``.
-        magnitude: The largest :math:`|v|` and its mean over the group, ``(N, G, n)``; with it
-            everything is weighed that rounding may add.
+        magnitude: The largest :math:`|v|` plus its mean over the group, ``(N, G, n)``. Rounding
+            errors are relative to it.
     """
 
     value: Box
@@ -31,7 +38,7 @@ class _Normalised(NamedTuple):
     magnitude: Tensor
 
 
-def _normalised(box: Box, epsilon: float, *, outward: bool) -> _Normalised:
+def _normalise(box: Box, epsilon: float, *, outward: bool) -> _Normalisation:
     r"""Bound the mean, the deviation and their quotient, each by itself.
 
     The deviation from the mean is linear. The variance lies between the means of the smallest and
@@ -40,44 +47,47 @@ def _normalised(box: Box, epsilon: float, *, outward: bool) -> _Normalised:
     count = box.center.shape[-1]
     magnitude = box.magnitude + box.magnitude.mean(dim=-1, keepdim=True)
     error = sum_error(count, box.center) if outward else 0.0
-    deviation = _centred(box, error * magnitude if outward else None)
+    deviation = _centre(box, error * magnitude if outward else None)
     low, high = deviation.ends(outward=outward)
     smallest_square = (low.clamp(min=0) - high.clamp(max=0)).square()
     largest_square = torch.maximum(-low, high).square()
-    stray = 2 * error * magnitude.square().mean(dim=-1, keepdim=True)
-    least = (smallest_square.mean(dim=-1, keepdim=True) - stray).clamp(min=0) + epsilon
-    most = largest_square.mean(dim=-1, keepdim=True) + stray + epsilon
-    few = FUNCTION_ERROR * precision(box.center) if outward else 0.0
-    scale = Box.between(most.rsqrt() * (1 - few), least.rsqrt() * (1 + few), outward=outward)
+    variance_error = 2 * error * magnitude.square().mean(dim=-1, keepdim=True)
+    least = (smallest_square.mean(dim=-1, keepdim=True) - variance_error).clamp(min=0) + epsilon
+    most = largest_square.mean(dim=-1, keepdim=True) + variance_error + epsilon
+    relative = FUNCTION_ERROR * precision(box.center) if outward else 0.0
+    scale = Box.between(
+        most.rsqrt() * (1 - relative), least.rsqrt() * (1 + relative), outward=outward
+    )
     value = product(deviation, scale, outward=outward)
-    # A rounded variance may be smaller than the true one by `stray`, which lifts the ceiling.
-    ceiling = ((count - 1) * (stray / epsilon).clamp(min=1)).sqrt() * (1 + few)
+    # A rounded variance may be too small by `variance_error`, which lifts the ceiling.
+    ceiling = ((count - 1) * (variance_error / epsilon).clamp(min=1)).sqrt() * (1 + relative)
     ceiling = ceiling + error * magnitude / math.sqrt(epsilon)
     low, high = value.ends(outward=outward)
     low, high = torch.maximum(low, -ceiling), torch.minimum(high, ceiling)
-    return _Normalised(Box.between(low, high, outward=outward), scale, magnitude)
+    return _Normalisation(Box.between(low, high, outward=outward), scale, magnitude)
 
 
-def _centred(box: Box, slack: Tensor | None) -> Box:
-    """The box of deviations from the mean, which is symmetric: it also serves the way back."""
+def _centre(box: Box, slack: Tensor | None) -> Box:
+    """The box of deviations from the mean. The map is symmetric and serves the gradient, too."""
     count = box.center.shape[-1]
     center = box.center - box.center.mean(dim=-1, keepdim=True)
-    own = box.full_radius()
-    radius = (1 - 2 / count) * own + own.mean(dim=-1, keepdim=True)
+    full = box.full_radius()
+    # 1 - 1/n of an element's own radius, and 1/n of every other's.
+    radius = (1 - 2 / count) * full + full.mean(dim=-1, keepdim=True)
     radius = radius.clamp(min=0)
     if slack is None:
         return Box(center, radius)
-    return Box(center, radius * (1 + 8 * precision(center)) + 2 * slack + smallest(center))
+    return Box(center, radius * (1 + 8 * precision(center)) + 2 * slack + underflow_error(center))
 
 
-def _pulled(gradient: Box, normalised: _Normalised, *, outward: bool) -> Box:
-    r"""The way back: :math:`\frac1\sigma (g - \bar g - \hat v \, \overline{g \hat v})`."""
+def _input_gradient(gradient: Box, normalised: _Normalisation, *, outward: bool) -> Box:
+    r"""The input's gradient: :math:`\frac1\sigma (g - \bar g - \hat v \, \overline{g \hat v})`."""
     value, scale, magnitude = normalised
     aligned = product(gradient, value, outward=outward)
     mean_radius = aligned.full_radius().mean(dim=-1, keepdim=True)
     mean = Box(aligned.center.mean(dim=-1, keepdim=True), mean_radius)
     along = product(value, mean, outward=outward)
-    centred = _centred(gradient, None)
+    centred = _centre(gradient, None)
     rest = Box(centred.center - along.center, centred.radius + along.full_radius())
     if not outward:
         return product(rest, scale, outward=False)
@@ -85,10 +95,10 @@ def _pulled(gradient: Box, normalised: _Normalised, *, outward: bool) -> Box:
     size, steepest = gradient.magnitude, scale.magnitude
     size = size + size.mean(dim=-1, keepdim=True)
     # PyTorch forms these sums from numbers that are not centred, with larger rounding errors.
-    turned = (size * magnitude).mean(dim=-1, keepdim=True) * steepest
-    slack = error * (size + value.magnitude * turned + steepest * turned * magnitude)
+    aligned_size = (size * magnitude).mean(dim=-1, keepdim=True) * steepest
+    slack = error * (size + value.magnitude * aligned_size + steepest * aligned_size * magnitude)
     slack = slack + error * (aligned.magnitude.mean(dim=-1, keepdim=True) * value.magnitude)
-    widened = rest.radius * (1 + error) + slack + smallest(slack)
+    widened = rest.radius * (1 + error) + slack + underflow_error(slack)
     return product(Box(rest.center, widened), scale, outward=True)
 
 
@@ -97,7 +107,7 @@ def _pulled(gradient: Box, normalised: _Normalised, *, outward: bool) -> Box:
 def _(layer: nn.LayerNorm | nn.GroupNorm, *boxes: Box, outward: bool) -> Box:
     shape = boxes[0].center.shape
     grouped = boxes[0].reshape(_groups(layer, shape))
-    normalised = _normalised(grouped, layer.eps, outward=outward).value.reshape(shape)
+    normalised = _normalise(grouped, layer.eps, outward=outward).value.reshape(shape)
     return map_forward(_affine(layer, len(shape)), normalised, outward=outward)
 
 
@@ -114,9 +124,9 @@ def _(
     del output
     shape = inputs[0].center.shape
     groups = _groups(layer, shape)
-    normalised = _normalised(inputs[0].reshape(groups), layer.eps, outward=outward)
+    normalised = _normalise(inputs[0].reshape(groups), layer.eps, outward=outward)
     (scaled,) = map_backward(_affine(layer, len(shape)), gradient, inputs, outward=outward)
-    pulled = _pulled(scaled.reshape(groups), normalised, outward=outward)
+    pulled = _input_gradient(scaled.reshape(groups), normalised, outward=outward)
     return (pulled.reshape(shape),)
 
 

@@ -8,20 +8,30 @@ from functools import singledispatch
 
 from torch import Tensor, nn
 from torch.nn import functional
+from typing_extensions import override
 
-from rightreasons.bounds.box import Box, smallest, sum_error
+from rightreasons.bounds.box import Box, sum_error, underflow_error
 from rightreasons.errors import UnsupportedLayerError
 
-__all__ = ["FullyConnected", "LinearMap", "Shapes", "linear_map", "map_backward", "map_forward"]
+__all__ = [
+    "DiagonalMap",
+    "FullyConnected",
+    "LinearMap",
+    "Shapes",
+    "linear_map",
+    "map_backward",
+    "map_forward",
+]
 
 Shapes = Sequence[tuple[int, ...]]
+"""The shapes of a layer's inputs, without the batch."""
 
 
 class LinearMap(ABC):
     r"""A layer :math:`x \mapsto A x + b` of one or several inputs, sample by sample.
 
-    Everything the bounds need to know of an affine layer: the product with :math:`A`, the product
-    with :math:`A^T`, both also with :math:`|A|`, and the offset :math:`b`.
+    Bounds need no more of an affine layer than the products with :math:`A` and :math:`A^T`, both
+    also with :math:`|A|`, and the offset :math:`b`.
     """
 
     @abstractmethod
@@ -41,7 +51,7 @@ class LinearMap(ABC):
         r"""The product :math:`A^T g`, one part for each input.
 
         Args:
-            gradient: ``(N, *S)`` with the axes of an output.
+            gradient: ``(N, *S)``, shaped as the output.
             shapes: The inputs' shapes without the batch.
             absolute: Use :math:`|A|`.
         """
@@ -52,23 +62,34 @@ class LinearMap(ABC):
         return 0
 
     def offset(self, num_axes: int) -> Tensor | None:
-        """The offset ``b``, to be broadcast to ``(N, *S)``; None where there is none.
+        """The offset ``b``, which broadcasts to ``(N, *S)``; None if the layer has none.
 
         Args:
-            num_axes: How many axes a sample of the output has.
+            num_axes: Number of axes of an output, without the batch.
         """
         del num_axes
         return None
 
     def offset_magnitude(self, num_axes: int) -> Tensor | None:
-        """The magnitudes of what the offset is summed from."""
+        """The sum of the magnitudes of the offset's summands."""
         offset = self.offset(num_axes)
         return None if offset is None else offset.abs()
 
 
+class DiagonalMap(LinearMap):
+    """A linear map that multiplies each element by a factor, so that it is its own transpose."""
+
+    @override
+    def transposed(
+        self, gradient: Tensor, shapes: Shapes, *, absolute: bool = False
+    ) -> tuple[Tensor, ...]:
+        del shapes
+        return (self.apply(gradient, absolute=absolute),)
+
+
 @singledispatch
 def linear_map(layer: object) -> LinearMap:
-    """The affine view of a layer; register one for a layer kind to have it bounded.
+    """The affine view of a layer; register a function here to bound a new kind of affine layer.
 
     A layer that is a `LinearMap` itself needs none.
     """
@@ -91,8 +112,8 @@ def map_forward(affine: LinearMap, *boxes: Box, outward: bool) -> Box:
         radii = [box.full_radius() for box in boxes]
         return Box(center, affine.apply(*radii, absolute=True))
     error = sum_error(num_terms, center)
-    radii = [_widened(box, error) for box in boxes]
-    radius = affine.apply(*radii, absolute=True) + smallest(center)
+    radii = [_radius_with_error(box, error) for box in boxes]
+    radius = affine.apply(*radii, absolute=True) + underflow_error(center)
     offset = affine.offset_magnitude(center.ndim - 1)
     return Box(center, radius if offset is None else radius + error * offset)
 
@@ -110,12 +131,14 @@ def map_backward(
         radii = affine.transposed(gradient.radius, shapes, absolute=True)
         return tuple(Box(*pair) for pair in zip(centers, radii, strict=True))
     error = sum_error(num_terms, gradient.center)
-    radii = affine.transposed(_widened(gradient, error), shapes, absolute=True)
-    least = smallest(gradient.center)
+    radii = affine.transposed(_radius_with_error(gradient, error), shapes, absolute=True)
+    least = underflow_error(gradient.center)
     return tuple(Box(center, radius + least) for center, radius in zip(centers, radii, strict=True))
 
 
-def _widened(box: Box, error: float) -> Tensor:
+def _radius_with_error(box: Box, error: float) -> Tensor:
+    # A sum of products a c with the relative error e is off by at most e |a| |c|: as if |c| were
+    # part of the radius.
     return box.radius * (1 + error) + error * box.center.abs()
 
 
@@ -130,25 +153,25 @@ class FullyConnected(LinearMap):
         self.weight: Tensor = layer.weight
         self.bias: Tensor | None = layer.bias
 
+    @override
     def apply(self, *inputs: Tensor, absolute: bool = False, bias: bool = False) -> Tensor:
-        """See `LinearMap.apply`."""
         weight = self.weight.abs() if absolute else self.weight
         return functional.linear(inputs[0], weight, self.bias if bias else None)
 
+    @override
     def transposed(
         self, gradient: Tensor, shapes: Shapes, *, absolute: bool = False
     ) -> tuple[Tensor, ...]:
-        """See `LinearMap.transposed`."""
         del shapes
         return (gradient @ (self.weight.abs() if absolute else self.weight),)
 
+    @override
     def num_terms(self, shapes: Shapes) -> int:
-        """See `LinearMap.num_terms`."""
         del shapes
         return max(self.weight.shape)
 
+    @override
     def offset(self, num_axes: int) -> Tensor | None:
-        """See `LinearMap.offset`."""
         del num_axes
         return self.bias
 

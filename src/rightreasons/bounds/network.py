@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor, fx, nn
 
-from rightreasons.bounds.box import Box, precision, smallest
+from rightreasons.bounds.box import Box, precision, underflow_error
 from rightreasons.bounds.combination import Elementwise
 from rightreasons.bounds.operation import Constant
 from rightreasons.bounds.rule import backward_bounds, forward_bounds
@@ -157,6 +157,6 @@ def _sum_boxes(parts: list[Box], *, outward: bool) -> Box:
         if outward:  # the model's own sum is rounded, and so are both of these
             ulps = 4 * precision(center)
             magnitude = total.center.abs() + part.center.abs()
-            radius = radius * (1 + ulps) + ulps * magnitude + smallest(center)
+            radius = radius * (1 + ulps) + ulps * magnitude + underflow_error(center)
         total = Box(center, radius)
     return total

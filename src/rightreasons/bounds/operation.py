@@ -17,17 +17,17 @@ __all__ = ["COPIES", "OPERATIONS", "Call", "Constant", "RefusedCall", "Variable"
 
 
 class RefusedCall(Exception):
-    """A call that cannot be bounded; says why. Collected, and never seen by a user."""
+    """The reason why a call cannot be bounded. Tracing collects them into one error."""
 
 
 class Constant(NamedTuple):
-    """A tensor that does not depend on the input, to be read anew for every bound.
+    """A tensor that does not depend on the input. Its value is read anew for every bound.
 
     Args:
-        name: Of the node that gives it.
+        name: Name of the node that gives it.
         shape: Its shape.
-        factor: To be multiplied with.
-        inverted: Whether its reciprocal is meant.
+        factor: A factor to multiply it with.
+        inverted: Whether to take its reciprocal.
     """
 
     name: str
@@ -40,8 +40,8 @@ class Variable(NamedTuple):
     """A tensor that depends on the input.
 
     Args:
-        number: Of the node that gives it.
-        shape: With the batch.
+        number: Number of the node that gives it.
+        shape: Its shape, with the batch.
     """
 
     number: int
@@ -52,10 +52,10 @@ class Call(NamedTuple):
     """A call as it was made when the model was traced.
 
     Args:
-        name: Of the function or method.
-        args: Plain values, `Constant` and `Variable`.
-        kwargs: The same.
-        output: The shape of the result, with the batch.
+        name: Name of the function or method.
+        args: Positional arguments: plain values, `Constant` and `Variable`.
+        kwargs: Keyword arguments, of the same types.
+        output: Shape of the result, with the batch.
     """
 
     name: str
@@ -63,14 +63,14 @@ class Call(NamedTuple):
     kwargs: dict[str, Any]
     output: tuple[int, ...]
 
-    def argument(self, place: int, name: str, default: Any = None) -> Any:
-        """The argument at a place, or by its name."""
-        return self.args[place] if place < len(self.args) else self.kwargs.get(name, default)
+    def argument(self, position: int, name: str, default: Any = None) -> Any:
+        """The argument at a position, or by its name."""
+        return self.args[position] if position < len(self.args) else self.kwargs.get(name, default)
 
-    def arguments(self, place: int, name: str) -> tuple[Any, ...]:
-        """All arguments from a place on, given one by one or as one list."""
-        rest = self.args[place:] if place < len(self.args) else (self.kwargs[name],)
-        return tuple(rest[0]) if len(rest) == 1 and isinstance(rest[0], tuple | list) else rest
+    def arguments(self, position: int, name: str) -> tuple[Any, ...]:
+        """All arguments from a position on, given one by one or as one list."""
+        given = self.args[position:] if position < len(self.args) else (self.kwargs[name],)
+        return tuple(given[0]) if len(given) == 1 and isinstance(given[0], tuple | list) else given
 
     @property
     def input(self) -> tuple[int, ...]:
@@ -80,10 +80,10 @@ class Call(NamedTuple):
 
 
 def operation_name(target: object) -> str | None:
-    """The name of a method, or of a function of PyTorch's or Python's; None for any other.
+    """The name of a method, or of a function of PyTorch or `operator`; None for any other.
 
-    What works in place has the name of what does not: that nothing is overwritten before its
-    last use was checked when the model was traced.
+    A call that works in place has the name of the one that does not. Tracing has checked that it
+    overwrites nothing that is read again.
 
     Example:
         >>> operation_name(torch.relu), operation_name("add_"), operation_name(operator.iadd)
@@ -103,25 +103,25 @@ _IN_PLACE = {"iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "truediv"}
 
 
 COPIES = frozenset({"clone", "contiguous", "dropout", "dropout1d", "dropout2d", "identity"})
-"""Calls that hand on their input as it is; dropouts only where they are switched off."""
+"""Calls that return their input as it is; dropouts only where they are switched off."""
 
 
 def _sum(call: Call) -> object:
-    return _added(call, 1.0)
+    return _weighted_sum(call, 1.0)
 
 
 def _difference(call: Call) -> object:
-    return _added(call, -1.0)
+    return _weighted_sum(call, -1.0)
 
 
-def _added(call: Call, sign: float) -> object:
+def _weighted_sum(call: Call, sign: float) -> object:
     left, right = call.argument(0, "input"), call.argument(1, "other")
     factor = sign * float(call.kwargs.get("alpha", 1))
     if isinstance(left, Variable) and isinstance(right, Variable):
         _check_shapes(call, left, right)
         return Add(factor)
     if isinstance(left, Variable):
-        return _elementwise(call, 1.0, _scaled(right, factor))
+        return _elementwise(call, 1.0, _scale(right, factor))
     return _elementwise(call, factor, left)
 
 
@@ -154,31 +154,31 @@ def _reshape(call: Call) -> object:
 
 def _permute(call: Call) -> object:
     axes = tuple(axis % len(call.input) for axis in call.arguments(1, "dims"))
-    return _permuted(axes)
+    return _permute_axes(axes)
 
 
 def _transpose(call: Call) -> object:
     axes = list(range(len(call.input)))
     first, second = call.argument(1, "dim0"), call.argument(2, "dim1")
     axes[first], axes[second] = axes[second], axes[first]
-    return _permuted(tuple(axes))
+    return _permute_axes(tuple(axes))
 
 
-def _permuted(axes: tuple[int, ...]) -> object:
+def _permute_axes(axes: tuple[int, ...]) -> object:
     if axes[0] != 0:
         raise RefusedCall("the batch must stay first")
     return Permute(axes)
 
 
 def _mean(call: Call) -> object:
-    return _reduced(call, sums=False)
+    return _reduce(call, sums=False)
 
 
 def _total(call: Call) -> object:
-    return _reduced(call, sums=True)
+    return _reduce(call, sums=True)
 
 
-def _reduced(call: Call, *, sums: bool) -> object:
+def _reduce(call: Call, *, sums: bool) -> object:
     chosen = call.argument(1, "dim", call.kwargs.get("axis"))
     if chosen is None:
         raise RefusedCall("it mixes the samples of a batch; name the axes")
@@ -220,12 +220,14 @@ def _selection(call: Call) -> object:
 
 
 def _module(kind: Callable[..., nn.Module], *names: str) -> Callable[[Call], object]:
-    def made(call: Call) -> object:
-        values = {name: call.argument(place, name) for place, name in enumerate(names, 1)}
+    """What makes a module of a call whose arguments after the input have these names."""
+
+    def make_module(call: Call) -> object:
+        values = {name: call.argument(position, name) for position, name in enumerate(names, 1)}
         settings = {name: value for name, value in values.items() if value is not None}
         return kind(**settings)
 
-    return made
+    return make_module
 
 
 def _elementwise(call: Call, factor: Any, shift: Any) -> object:
@@ -243,7 +245,7 @@ def _elementwise(call: Call, factor: Any, shift: Any) -> object:
     return Elementwise(*settings)
 
 
-def _scaled(value: Any, factor: float) -> Any:
+def _scale(value: Any, factor: float) -> Any:
     if isinstance(value, Constant):
         return value._replace(factor=value.factor * factor)
     return value * factor
@@ -289,4 +291,4 @@ OPERATIONS: dict[str, Callable[[Call], object]] = {
     "adaptive_avg_pool1d": _module(nn.AdaptiveAvgPool1d, "output_size"),
     "adaptive_avg_pool2d": _module(nn.AdaptiveAvgPool2d, "output_size"),
 }
-"""Each function or method by its name, and what makes a layer of a call."""
+"""For each function or method, by name, what makes a layer of a call."""

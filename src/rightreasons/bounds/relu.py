@@ -1,8 +1,8 @@
-"""Bounds of ReLU, written for speed: every training step of a certified objective passes here.
+"""Bounds of ReLU, written for speed: every training step of a certified objective uses them.
 
 Both rules are functions with a backward pass of their own, which can be differentiated once. They
-work in place where they can, since new memory costs more than arithmetic, and multiply with zeros
-and ones in place of `torch.where`, which is several times slower on a processor.
+work in place where they can, since new memory costs more than arithmetic. They multiply with zeros
+and ones instead of `torch.where`, which is several times slower on a CPU.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rightreasons.bounds.rule import backward_bounds, forward_bounds
 __all__ = ["relu_slope_ends"]
 
 
-class _Rectified(torch.autograd.Function):
+class _RectifiedBox(torch.autograd.Function):
     """Centre and radius of ``[relu(c - r), relu(c + r)]``."""
 
     @staticmethod
@@ -43,11 +43,11 @@ class _Rectified(torch.autograd.Function):
         return gate.mul_(0.5), at_upper.sub_(at_lower).mul_(0.5)
 
 
-class _Gated(torch.autograd.Function):
+class _GatedGradient(torch.autograd.Function):
     r"""Centre and radius of a gradient times a slope that lies between two ends.
 
-    The ends of the slope, each 0 or 1, are constants. With ``d`` and ``D`` for them the lower end
-    is :math:`D \min(l, 0) + d \max(l, 0)`, the upper end :math:`D \max(u, 0) + d \min(u, 0)`.
+    The ends ``d`` and ``D`` of the slope, each 0 or 1, are constants. The lower end is
+    :math:`D \min(l, 0) + d \max(l, 0)`, the upper end :math:`D \max(u, 0) + d \min(u, 0)`.
     """
 
     @staticmethod
@@ -67,7 +67,8 @@ class _Gated(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        """An end moves where the slope is 1 for certain, or may be and the end is not 0."""
+        # An end depends on the gradient where the slope is 1 for certain (d = D = 1), or may be 1
+        # (D = 1) and the end is not 0. `slopes` is d + D: 2, 1 or 0.
         center, radius, slopes = ctx.saved_tensors
         at_center, at_radius = gradients
         gate = (center - radius).ge_(0)
@@ -82,7 +83,10 @@ class _Gated(torch.autograd.Function):
 
 @torch.no_grad()
 def relu_slope_ends(box: Box, *, outward: bool) -> tuple[Tensor, Tensor]:
-    """The smallest and the largest slope of ReLU over a box: 1 where it is surely, may be, on."""
+    """The smallest and the largest slope of ReLU over a box.
+
+    The first is 1 where the ReLU is on for certain, the second where it may be on.
+    """
     if outward:
         lower, upper = box.ends(outward=True)
         return _signs(lower), _signs(upper)
@@ -93,7 +97,7 @@ def relu_slope_ends(box: Box, *, outward: bool) -> tuple[Tensor, Tensor]:
 def _(layer: nn.ReLU, *boxes: Box, outward: bool) -> Box:
     del layer
     if not outward and not boxes[0].is_exact:
-        return Box(*_Rectified.apply(*boxes[0]))  # type: ignore[no-untyped-call]
+        return Box(*_RectifiedBox.apply(*boxes[0]))  # type: ignore[no-untyped-call]
     lower, upper = boxes[0].ends(outward=outward)
     return Box.between(torch.relu(lower), torch.relu(upper), outward=outward)
 
@@ -113,7 +117,7 @@ def _(
         half = (steepest - flattest).mul_(0.5)
         middle = flattest.add_(half)
         return (Box(gradient.center * middle, gradient.center.abs() * half),)
-    gated = _Gated.apply(*gradient, flattest, steepest)  # type: ignore[no-untyped-call]
+    gated = _GatedGradient.apply(*gradient, flattest, steepest)  # type: ignore[no-untyped-call]
     return (Box(*gated),)
 
 

@@ -1,4 +1,4 @@
-"""The two rules of a layer kind, chosen by the layer's type; the place to add one's own."""
+"""The two rules of a layer kind, chosen by the layer's type; users register their own here."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ def forward_bounds(layer: object, *boxes: Box, outward: bool) -> Box:
     """The box of a layer's outputs over boxes of its inputs.
 
     Args:
-        layer: The layer; its type chooses the rule. Affine layers need none but their
-            `linear_map`, layers that work number by number none but their `curve`.
+        layer: The layer; its type chooses the rule. Affine layers need no rule but their
+            `linear_map`, layers that work element by element none but their `curve`.
         boxes: One for each input, ``(N, *S)``.
-        outward: Whether the box must hold what a machine computes, not only what is true of real
-            numbers.
+        outward: Whether the box must hold for rounded numbers, and not for real numbers only.
 
     Example:
         >>> import torch
@@ -47,11 +46,11 @@ def backward_bounds(
     """The boxes of the gradients at a layer's inputs.
 
     Args:
-        layer: As for `forward_bounds`.
+        layer: The layer; its type chooses the rule.
         gradient: The box of the gradient at its output.
         inputs: The boxes of its inputs, over which the gradients are bounded.
         output: The box of its output.
-        outward: As for `forward_bounds`.
+        outward: Whether the boxes must hold despite rounding.
 
     Returns:
         One box for each input.

@@ -1,4 +1,4 @@
-"""Layers that only move numbers about: reshaping, permuting, padding with zeros, slicing."""
+"""Layers that only move elements: reshaping, permuting, padding with zeros, slicing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from typing_extensions import override
 
 from rightreasons.bounds.linear import LinearMap, Shapes, linear_map
 
@@ -15,23 +16,23 @@ __all__ = ["Pad", "Permute", "Reshape", "Select"]
 
 @dataclass(frozen=True)
 class Reshape(LinearMap):
-    """Other axes for the same numbers, sample by sample: flatten, view, squeeze and so on.
+    """A new shape for the same numbers, sample by sample: flatten, view, squeeze and so on.
 
     Args:
-        shape: Of a sample.
+        shape: The shape of a sample, without the batch.
     """
 
     shape: tuple[int, ...]
 
+    @override
     def apply(self, *inputs: Tensor, absolute: bool = False, bias: bool = False) -> Tensor:
-        """See `LinearMap.apply`."""
         del absolute, bias
         return inputs[0].reshape(inputs[0].shape[0], *self.shape)
 
+    @override
     def transposed(
         self, gradient: Tensor, shapes: Shapes, *, absolute: bool = False
     ) -> tuple[Tensor, ...]:
-        """See `LinearMap.transposed`."""
         del absolute
         return (gradient.reshape(gradient.shape[0], *shapes[0]),)
 
@@ -41,20 +42,20 @@ class Permute(LinearMap):
     """The axes in another order; the batch stays first.
 
     Args:
-        axes: As for `torch.permute`.
+        axes: The new order of the axes, as `torch.permute` takes it.
     """
 
     axes: tuple[int, ...]
 
+    @override
     def apply(self, *inputs: Tensor, absolute: bool = False, bias: bool = False) -> Tensor:
-        """See `LinearMap.apply`."""
         del absolute, bias
         return inputs[0].permute(self.axes)
 
+    @override
     def transposed(
         self, gradient: Tensor, shapes: Shapes, *, absolute: bool = False
     ) -> tuple[Tensor, ...]:
-        """See `LinearMap.transposed`."""
         del shapes, absolute
         back = sorted(range(len(self.axes)), key=self.axes.__getitem__)
         return (gradient.permute(back),)
@@ -65,46 +66,46 @@ class Pad(LinearMap):
     """Zeros around the last axes.
 
     Args:
-        amounts: As for `torch.nn.functional.pad`; negative ones crop.
+        amounts: Zeros on each side, as `torch.nn.functional.pad` takes them; negative ones crop.
     """
 
     amounts: tuple[int, ...]
 
+    @override
     def apply(self, *inputs: Tensor, absolute: bool = False, bias: bool = False) -> Tensor:
-        """See `LinearMap.apply`."""
         del absolute, bias
         return functional.pad(inputs[0], self.amounts)
 
+    @override
     def transposed(
         self, gradient: Tensor, shapes: Shapes, *, absolute: bool = False
     ) -> tuple[Tensor, ...]:
-        """See `LinearMap.transposed`."""
         del shapes, absolute
         return (functional.pad(gradient, [-amount for amount in self.amounts]),)
 
 
 @dataclass(frozen=True)
 class Select(LinearMap):
-    """Some of the numbers of a sample, each at most once: slices and single indices.
+    """Some elements of a sample, each at most once: slices and single indices.
 
     Args:
-        index: As between brackets, for a sample: slices and integers.
+        index: Slices and integers, as between brackets, without the batch.
     """
 
     index: tuple[slice | int, ...]
 
+    @override
     def apply(self, *inputs: Tensor, absolute: bool = False, bias: bool = False) -> Tensor:
-        """See `LinearMap.apply`."""
         del absolute, bias
         return inputs[0][(slice(None), *self.index)]
 
+    @override
     def transposed(
         self, gradient: Tensor, shapes: Shapes, *, absolute: bool = False
     ) -> tuple[Tensor, ...]:
-        """See `LinearMap.transposed`."""
         del absolute
-        places = torch.arange(_product(shapes[0]), device=gradient.device).reshape(shapes[0])
-        chosen = places[self.index].flatten()
+        indices = torch.arange(_product(shapes[0]), device=gradient.device).reshape(shapes[0])
+        chosen = indices[self.index].flatten()
         empty = gradient.new_zeros(gradient.shape[0], _product(shapes[0]))
         filled = empty.index_copy(1, chosen, gradient.flatten(1))
         return (filled.reshape(gradient.shape[0], *shapes[0]),)

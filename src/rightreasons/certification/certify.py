@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import platform
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any, Literal
 
 import torch
-from rich.console import Console
-from rich.progress import track
 from torch import Tensor, nn
 
 from rightreasons.certification.certificate import Certificate, Status, Verdict, model_digest
@@ -33,6 +32,7 @@ from rightreasons.certification.evidence import (
 from rightreasons.certification.region import Region, region_of
 from rightreasons.core.checks import check_choice, check_integer, check_range, positive_float
 from rightreasons.core.model_modes import test_time_mode
+from rightreasons.core.progress import track
 from rightreasons.core.rng import drawn_from
 from rightreasons.core.second_order import innermost
 from rightreasons.datasets import Dataset, as_dataset
@@ -268,13 +268,9 @@ def certify(
     samples: list[Verdict] = []
     counterexamples: list[dict[str, Any]] = []
     rows = list(torch.split(torch.arange(len(data)), batch_size))
-    batches = track(
-        data.batches(rows),
-        "Certifying",
-        len(rows),
-        disable=not progress,
-        console=Console(stderr=True),
-    )
+    batches: Iterable[Batch] = data.batches(rows)
+    if progress:
+        batches = track(batches, "Certifying", total=len(rows))
     for number, batch in enumerate(batches):
         with test_time_mode(core), drawn_from(settings.seed, number):
             judgement = judged(core, exact, move_to_model(batch, core), settings)

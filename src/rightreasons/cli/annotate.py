@@ -22,7 +22,7 @@ from rightreasons.annotators import (
 from rightreasons.annotators.mask_files import write_masks
 from rightreasons.annotators.next_image import left_to_annotate, suggestion_rows, write_rows
 from rightreasons.cli.options import settings_of
-from rightreasons.core.checks import check_integer
+from rightreasons.core.checks import check_integer, check_names
 from rightreasons.core.files import writable_folder
 from rightreasons.datasets import Dataset, load
 from rightreasons.datasets.registry import DATASETS
@@ -109,13 +109,7 @@ def annotate(
 
 def _annotator_settings(pairs: list[str] | None) -> dict[str, Any]:
     settings = settings_of(pairs)
-    known = PseudoAnnotator().settings
-    unknown = sorted({*settings} - {*known})
-    if unknown:
-        raise InvalidSettingError(
-            f"Expected settings of the annotator among: {', '.join(known)}; but got "
-            f"{', '.join(unknown)}."
-        )
+    check_names("settings of the annotator", settings, PseudoAnnotator().settings)
     return settings
 
 

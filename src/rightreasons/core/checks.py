@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
 from rightreasons.errors import InvalidSettingError
@@ -14,6 +14,7 @@ __all__ = [
     "check_floats",
     "check_fraction",
     "check_integer",
+    "check_names",
     "check_range",
     "positive_float",
 ]
@@ -33,6 +34,24 @@ def check_choice(name: str, value: object, choices: Collection[Choice]) -> Choic
             return choice
     allowed = " or ".join(repr(choice) for choice in choices)
     raise InvalidSettingError(f"Expected `{name}` to be {allowed}, but got {value!r}.")
+
+
+def check_names(what: str, names: Iterable[str], known: Iterable[str], *, remedy: str = "") -> None:
+    """Raise if one of ``names`` is not known.
+
+    Args:
+        what: What the names are, for the error message: ``"settings of the recipe 'r3'"``.
+        names: The names that were given.
+        known: All names there are.
+        remedy: Further sentences for the error message.
+    """
+    allowed = list(known)
+    unknown = sorted(set(names) - set(allowed))
+    if unknown:
+        message = (
+            f"Expected {what} among: {', '.join(allowed) or 'none'}; but got {', '.join(unknown)}."
+        )
+        raise InvalidSettingError(f"{message} {remedy}".rstrip())
 
 
 def check_flag(name: str, value: object) -> bool:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
+from rightreasons.core.checks import check_names
 from rightreasons.errors import InvalidSettingError, RightReasonsError, UnknownNameError
 
 __all__ = ["Registry"]
@@ -58,13 +59,7 @@ class Registry(Mapping[str, Callable[..., Made]], Generic[Made]):
     def create(self, name: str, *args: Any, **settings: Any) -> Made:
         """Make the thing called ``name`` with these settings."""
         maker = self[name]
-        allowed = self.settings(name)
-        unknown = sorted(set(settings) - set(allowed))
-        if unknown:
-            raise InvalidSettingError(
-                f"Expected settings of the {self.kind} {name!r} among: "
-                f"{', '.join(allowed) or 'none'}; but got {', '.join(unknown)}."
-            )
+        check_names(f"settings of the {self.kind} {name!r}", settings, self.settings(name))
         try:
             return maker(*args, **settings)
         except (TypeError, ValueError) as error:

@@ -4,6 +4,7 @@ import inspect
 from os import PathLike
 from typing import Any
 
+from rightreasons.core.checks import check_names
 from rightreasons.core.registry import Registry
 from rightreasons.datasets.dataset import Splits
 from rightreasons.datasets.masks import MASK_SETTINGS, with_mask_settings
@@ -28,7 +29,7 @@ from rightreasons.datasets.sets.salient_imagenet import salient_imagenet
 from rightreasons.datasets.sets.svhn import svhn
 from rightreasons.datasets.sets.textured_mnist import textured_mnist
 from rightreasons.datasets.sets.waterbirds import waterbirds
-from rightreasons.errors import DatasetNotFoundError, InvalidSettingError
+from rightreasons.errors import DatasetNotFoundError
 
 __all__ = ["DATASETS", "describe", "load", "names"]
 
@@ -91,12 +92,7 @@ def load(
         200
     """
     known = (*DATASETS.settings(name), *MASK_SETTINGS)
-    unknown = sorted(set(settings) - set(known))
-    if unknown:
-        raise InvalidSettingError(
-            f"Expected settings of the data set {name!r} among: {', '.join(known)}; but got "
-            f"{', '.join(unknown)}."
-        )
+    check_names(f"settings of the data set {name!r}", settings, known)
     of_masks = {key: settings.pop(key) for key in MASK_SETTINGS if key in settings}
     files: list[str | PathLike[str]] = []
     if _needs_data_dir(name):

@@ -9,6 +9,7 @@ from typing import final
 import torch
 from torch import Tensor
 from torch.nn import functional
+from typing_extensions import override
 
 from rightreasons.core.second_order import refuse_dead_ends, translate_autograd_errors
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
@@ -96,8 +97,8 @@ class ClassActivation(Explainer):
     def channel_weights(self, activation: Tensor, gradient: Tensor) -> Tensor:
         """Weigh the channels: activations and their gradient ``(N, C, H, W)`` -> ``(N, C)``."""
 
+    @override
     def attribution(self, subject: Subject) -> Tensor:
-        """See `Explainer.attribution`."""
         subject.refuse_tokens(type(self).__name__)
         if subject.x.ndim != 4:
             raise InvalidBatchError(
@@ -144,8 +145,8 @@ class GradCAM(ClassActivation):
         selvaraju2017grad
     """
 
+    @override
     def channel_weights(self, activation: Tensor, gradient: Tensor) -> Tensor:
-        """See `ClassActivation.channel_weights`."""
         del activation
         return gradient.mean(dim=(2, 3))
 
@@ -173,8 +174,8 @@ class XGradCAM(ClassActivation):
         fu2020axiom
     """
 
+    @override
     def channel_weights(self, activation: Tensor, gradient: Tensor) -> Tensor:
-        """See `ClassActivation.channel_weights`."""
         total = activation.sum(dim=(2, 3))
         weighted = (activation * gradient).sum(dim=(2, 3))
         is_silent = total == 0

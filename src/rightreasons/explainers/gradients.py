@@ -7,6 +7,7 @@ from typing import final
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.core.checks import check_integer, positive_float
 from rightreasons.explainers.explainer import Explainer
@@ -89,8 +90,8 @@ class InputGradient(Explainer):
         simonyan2014deep
     """
 
+    @override
     def attribution(self, subject: Subject) -> Tensor:
-        """See `Explainer.attribution`."""
         return subject.probe().gradient(self.target)
 
 
@@ -116,8 +117,8 @@ class InputTimesGradient(Explainer):
         shrikumar2017learning
     """
 
+    @override
     def attribution(self, subject: Subject) -> Tensor:
-        """See `Explainer.attribution`."""
         probe = subject.probe()
         return subject.features * probe.gradient(self.target)
 
@@ -169,8 +170,8 @@ class SmoothGrad(Explainer):
         self.generator = generator
         self.max_rows = None if max_rows is None else check_integer("max_rows", max_rows)
 
+    @override
     def attribution(self, subject: Subject) -> Tensor:
-        """See `Explainer.attribution`."""
         features = subject.features
         own = self.generator is not None
         generator = self.generator or torch.Generator().manual_seed(self.seed)

@@ -8,6 +8,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from typing_extensions import override
 
 from rightreasons.core.second_order import refuse_wrappers
 from rightreasons.errors import UnsupportedLayerError
@@ -49,8 +50,8 @@ class GuidedBackprop(Explainer):
         springenberg2015striving
     """
 
+    @override
     def attribution(self, subject: Subject) -> Tensor:
-        """See `Explainer.attribution`."""
         refuse_wrappers(subject.model)
         _refuse_scripted(subject.model)
         guide = _Guide()

@@ -8,6 +8,7 @@ from typing import Literal, final
 import numpy as np
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rightreasons.core.checks import check_choice, check_integer
 from rightreasons.errors import InvalidSettingError
@@ -77,8 +78,8 @@ class IntegratedGradients(Explainer):
         )
         self.max_rows = None if max_rows is None else check_integer("max_rows", max_rows)
 
+    @override
     def attribution(self, subject: Subject) -> Tensor:
-        """See `Explainer.attribution`."""
         features, start = subject.features, self._start(subject.features)
         way = features - start
         places, weights = _nodes(self.quadrature, self.num_steps)

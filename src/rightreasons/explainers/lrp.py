@@ -10,6 +10,7 @@ from typing import Any, Literal, final
 import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional
+from typing_extensions import override
 
 from rightreasons.core.checks import check_choice, positive_float
 from rightreasons.core.second_order import out_of_place
@@ -199,8 +200,8 @@ class LRP(Explainer):
         self.epsilon = positive_float("epsilon", epsilon)
         self.gamma = positive_float("gamma", gamma)
 
+    @override
     def attribution(self, subject: Subject) -> Tensor:
-        """See `Explainer.attribution`."""
         subject.refuse_tokens("LRP")
         graph = RelevanceGraph(subject.model)
         batch = Batch.trusted(x=subject.features, y=subject.y)

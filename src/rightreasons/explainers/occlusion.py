@@ -7,6 +7,7 @@ from typing import ClassVar, final
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.core.checks import check_integer
 from rightreasons.errors import InvalidSettingError
@@ -68,8 +69,8 @@ class Occlusion(Explainer):
         self.value = float(value)
         self.max_rows = None if max_rows is None else check_integer("max_rows", max_rows)
 
+    @override
     def attribution(self, subject: Subject) -> Tensor:
-        """See `Explainer.attribution`."""
         features = subject.features
         corners, axes = self._corners(features, has_tokens=subject.has_tokens)
         plain = self.target(subject.probe(needs_gradient=False).logits, subject.y)

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from rightreasons.core.checks import check_integer
+from rightreasons.core.checks import check_integer, check_names
 from rightreasons.core.registry import Registry
 from rightreasons.errors import InvalidSettingError
 from rightreasons.models.attention_branch import attention_branch
@@ -95,12 +95,7 @@ def create(name: str, *, classes: int, channels: int, size: Size, **settings: An
 def _model(name: str, *, classes: int, channels: int, size: Size, **settings: Any) -> nn.Module:
     known = MODELS.settings(name)
     allowed = [setting for setting in known if setting not in _FROM_THE_DATA]
-    unknown = [setting for setting in settings if setting not in allowed]
-    if unknown:
-        raise InvalidSettingError(
-            f"Expected the settings of {name} to be among {', '.join(allowed)}, but got "
-            f"{', '.join(unknown)}."
-        )
+    check_names(f"settings of the model {name!r}", settings, allowed)
     make = MODELS[name]
     if "inputs" in known:
         height, width = check_size(size)

@@ -10,6 +10,7 @@ import yaml
 from torch import nn
 
 from rightreasons import models
+from rightreasons.core.checks import check_names
 from rightreasons.core.files import plain_values, write_atomically
 from rightreasons.datasets import Splits, load
 from rightreasons.errors import CheckpointMismatchError, InvalidSettingError, RunNotFoundError
@@ -145,13 +146,8 @@ def load_config(folder: str | Path) -> Config:
         raise unreadable(path / "config.yaml", error) from error
     if not isinstance(config, dict) or "data" not in config:
         raise unreadable(path / "config.yaml", "it has no `data`")
-    known = {entry.name for entry in fields(Config)}
-    unknown = sorted(set(config) - known)
-    if unknown:
-        raise InvalidSettingError(
-            f"Expected the keys of {path / 'config.yaml'} among {', '.join(sorted(known))}; "
-            f"but got {', '.join(unknown)}."
-        )
+    known = sorted(entry.name for entry in fields(Config))
+    check_names(f"the keys of {path / 'config.yaml'}", config, known)
     return Config(**config)
 
 

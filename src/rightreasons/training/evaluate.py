@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 
 import torch
-from rich.console import Console
-from rich.progress import track
 from torch import Tensor, distributed, nn
 
 from rightreasons.core.checks import check_integer
+from rightreasons.core.progress import track
 from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.metrics import METRICS, Metric, suitable
@@ -56,14 +55,11 @@ def evaluate(
     chosen = prepared_metrics(metrics, data, max_samples)
     passes = _passes(chosen, len(data), batch_size)
     with _test_mode(model):
-        bar = track(
-            ((metrics, batch) for metrics, rows in passes for batch in data.batches(rows)),
-            "Evaluating",
-            sum(len(rows) for _, rows in passes),
-            disable=not progress,
-            console=Console(stderr=True),
-        )
-        for measured, batch in bar:
+        batches = ((metrics, batch) for metrics, rows in passes for batch in data.batches(rows))
+        num_batches = sum(len(rows) for _, rows in passes)
+        for measured, batch in (
+            track(batches, "Evaluating", total=num_batches) if progress else batches
+        ):
             _measure(model, batch, measured, max_rows)
     return _flattened({metric.name: metric.compute() for metric in chosen})
 
