@@ -51,9 +51,11 @@ def region_for():
 
     def make(net, batch, *, epsilon=0.2, valid_range=(0.0, 1.0)):
         batch = batch[batch.mask.any(dim=1)]
-        exact = copy.deepcopy(net).double()
+        double_model = copy.deepcopy(net).double()
         prediction = net(batch.x).argmax(dim=1)
-        return region_of(net, exact, batch, prediction, epsilon=epsilon, valid_range=valid_range)
+        return region_of(
+            net, double_model, batch, prediction, epsilon=epsilon, valid_range=valid_range
+        )
 
     return make
 

@@ -1,5 +1,7 @@
+import copy
 import itertools
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -7,7 +9,9 @@ import torch
 from torch import nn
 
 import rightreasons as rr
+from rightreasons import bounds
 from rightreasons.certification import model_digest
+from rightreasons.certification.certify import CertificationSettings, certify_batch
 from rightreasons.datasets import Card, InMemory
 from rightreasons.errors import (
     CertificateError,
@@ -19,8 +23,10 @@ from rightreasons.errors import (
 FEW = {"num_steps": 3, "num_restarts": 1}
 
 
-def statuses(certificate):
-    return [verdict.status for verdict in certificate.samples]
+def statuses(result):
+    """The statuses of a certificate, or of a batch of one."""
+    verdicts = result.samples if isinstance(result, rr.Certificate) else result.verdicts
+    return [verdict.status for verdict in verdicts]
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.4, None])
@@ -105,10 +111,10 @@ def test_says_of_which_model_and_data_it_is(net_of, batch_of):
 
 def test_the_valid_range_is_the_card_s_unless_given(net_of, batch_of):
     net, data = net_of(), InMemory(batch_of(), Card(valid_range=(0.0, 3.0)))
-    told = rr.certify(net, data, epsilon=None, **FEW)
+    default = rr.certify(net, data, epsilon=None, **FEW)
     given = rr.certify(net, data, epsilon=None, valid_range=(0, 1), **FEW)
-    assert (told.settings["valid_range"], given.settings["valid_range"]) == ((0, 3), (0, 1))
-    assert told.summary["counts"]["verified"] < given.summary["counts"]["verified"]
+    assert (default.settings["valid_range"], given.settings["valid_range"]) == ((0, 3), (0, 1))
+    assert default.summary["counts"]["verified"] < given.summary["counts"]["verified"]
 
 
 def test_only_a_few_counterexamples_are_kept(net_of, batch_of):
@@ -223,3 +229,123 @@ def test_a_bar_is_shown_if_wanted(net_of, batch_of, capsys):
     assert "Certifying" in capsys.readouterr().err
     rr.certify(net_of(), batch_of(), epsilon=0.1, **FEW)
     assert capsys.readouterr().err == ""
+
+
+module = sys.modules["rightreasons.certification.certify"]  # the package's `certify` hides it
+
+SETTINGS = {
+    "epsilon": 0.3,
+    "valid_range": (0.0, 1.0),
+    "method": "auto",
+    "batch_size": 20,
+    "num_steps": 5,
+    "num_restarts": 2,
+    "seed": 0,
+}
+
+
+def certify_small(net, batch, **settings):
+    """The result for one batch."""
+    return certify_batch(
+        net, copy.deepcopy(net).double(), batch, CertificationSettings(**{**SETTINGS, **settings})
+    )
+
+
+def test_every_sample_has_its_verdict(net_of, batch_of):
+    net, batch = net_of(), batch_of()
+    found = certify_small(net, batch)
+    assert [verdict.index for verdict in found.verdicts] == batch.index.tolist()
+    assert [verdict.y for verdict in found.verdicts] == batch.y.tolist()
+    assert [verdict.group for verdict in found.verdicts] == batch.group.tolist()
+    predictions = net(batch.x).argmax(dim=1).tolist()
+    assert [verdict.prediction for verdict in found.verdicts] == predictions
+    empty = [verdict.status == "nothing" for verdict in found.verdicts]
+    assert empty == (~batch.mask.any(dim=1)).tolist()
+    assert {verdict.status for verdict in found.verdicts} >= {"verified", "refuted"}
+
+
+def test_a_batch_without_masks_anywhere(net_of, batch_of):
+    batch = batch_of()
+    found = certify_small(net_of(), batch.replace(mask=torch.zeros_like(batch.mask)))
+    assert {verdict.status for verdict in found.verdicts} == {"nothing"}
+    assert found.counterexamples == []
+
+
+def test_counterexamples_change_the_prediction(net_of, batch_of):
+    net, batch = net_of(), batch_of()
+    found = certify_small(net, batch)
+    refuted = [verdict for verdict in found.verdicts if verdict.status == "refuted"]
+    assert len(refuted) == len(found.counterexamples) > 0
+    for verdict, shown in zip(refuted, found.counterexamples, strict=True):
+        assert (shown["index"], shown["changed_to"]) == (verdict.index, verdict.changed_to)
+        x = batch.x[shown["index"]].clone()
+        assert batch.mask[shown["index"]].nonzero().flatten().tolist() == shown["features"]
+        x[shown["features"]] = torch.tensor(shown["values"])
+        assert int(net(x[None]).argmax()) == shown["changed_to"] != shown["prediction"]
+
+
+@pytest.mark.parametrize("method", ["ibp", "auto", "crown"])
+def test_tighter_bounds_are_for_samples_nobody_decided(net_of, batch_of, monkeypatch, method):
+    margins, gradients = [], []
+    honest = module.prove_margin, module.bound_gradient
+
+    def prove_margin(region, rows, *, method):
+        margins.append((method, len(rows)))
+        return honest[0](region, rows, method=method)
+
+    def bound_gradient(region, target, *, method):
+        gradients.append(method)
+        return honest[1](region, target, method=method)
+
+    monkeypatch.setattr(module, "prove_margin", prove_margin)
+    monkeypatch.setattr(module, "bound_gradient", bound_gradient)
+    net, batch = net_of(hidden=(8, 8, 8)), batch_of()
+    plain = statuses(certify_small(net, batch, method="ibp"))
+    margins.clear()
+    gradients.clear()
+    found = statuses(certify_small(net, batch, method=method))
+    assert plain.count("unknown") > 0
+    assert margins[0] == ("ibp", 16)
+    assert margins[1:] == ([] if method == "ibp" else [("crown", plain.count("unknown"))])
+    assert gradients == ["crown" if method == "crown" else "ibp"] * 2
+    assert found.count("verified") >= plain.count("verified")
+    assert found.count("refuted") == plain.count("refuted")
+
+
+def test_a_wrong_proof_of_a_margin_is_refused(net_of, batch_of, monkeypatch):
+    honest = bounds.margin_bounds
+
+    def optimist(*arguments, **settings):
+        return honest(*arguments, **settings) + 100
+
+    monkeypatch.setattr(bounds, "margin_bounds", optimist)
+    with pytest.raises(CertificateError, match="proved not to change to stay, but an attack"):
+        certify_small(net_of(), batch_of(), epsilon=None)
+    with pytest.raises(CertificateError, match="no larger loss of margin than was proved"):
+        certify_small(net_of(scale=0.1), batch_of(), epsilon=1e-3)
+
+
+def test_a_wrong_proof_of_a_gradient_is_refused(net_of, batch_of, monkeypatch):
+    honest = module.masked_gradient_bound
+
+    def optimist(region, interval):
+        return 0.5 * honest(region, interval)
+
+    monkeypatch.setattr(module, "masked_gradient_bound", optimist)
+    with pytest.raises(CertificateError, match="no larger gradient of the loss than was proved"):
+        certify_small(net_of(), batch_of(), epsilon=1e-3)
+
+
+@pytest.mark.parametrize("part", ["mask", "index"])
+def test_a_batch_that_lacks_something(net_of, batch_of, part):
+    with pytest.raises(InvalidBatchError, match="Expected every batch to have masks and an index"):
+        certify_small(net_of(), batch_of().replace(**{part: None}))
+
+
+def test_large_nets_are_not_tightened_unasked(net_of, batch_of, monkeypatch):
+    net, batch = net_of(hidden=(8, 8, 8)), batch_of()
+    plain, tight = (certify_small(net, batch, method=method) for method in ("ibp", "crown"))
+    assert certify_small(net, batch, method="auto").verdicts != plain.verdicts
+    monkeypatch.setattr(module, "MOST_UNITS", 26)  # three times eight, and three logits: 27
+    assert statuses(certify_small(net, batch, method="auto")) == statuses(plain)
+    assert statuses(certify_small(net, batch, method="crown")) == statuses(tight)

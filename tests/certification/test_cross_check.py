@@ -5,9 +5,9 @@ from torch import nn
 from rightreasons import bounds
 from rightreasons.certification.cross_check import (
     refuse_contradiction,
+    refuse_exceeded_bound,
     refuse_non_finite,
     refuse_outside,
-    refuse_smaller_than_found,
     refuse_wrong_outputs,
     refuse_wrong_points,
 )
@@ -67,13 +67,13 @@ def test_values_and_their_bounds():
 
 def test_attacks_and_proofs():
     proved = torch.tensor([1.0, -2.0, torch.inf], dtype=torch.float64)
-    refuse_smaller_than_found("it", proved, proved)
-    refuse_smaller_than_found("it", proved, proved - 1)
+    refuse_exceeded_bound("it", proved, proved)
+    refuse_exceeded_bound("it", proved, proved - 1)
     for row in range(2):
         found = proved.clone()
         found[row] += 1e-5
         with pytest.raises(CertificateError, match="no larger it than was proved, but it found"):
-            refuse_smaller_than_found("it", proved, found)
+            refuse_exceeded_bound("it", proved, found)
 
 
 def test_verified_and_refuted():

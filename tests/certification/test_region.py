@@ -8,10 +8,10 @@ def test_the_ends_hold_the_box_despite_rounding(net_of, batch_of, region_for, dt
     batch = region.batch
     lower, upper = region.ends(dtype)
     assert lower.dtype == dtype
-    exact = batch.x.double()
+    double_model = batch.x.double()
     reach = 0.1 * batch.mask.double()
-    low = torch.minimum((exact - reach).clamp(min=0.0), exact)
-    high = torch.maximum((exact + reach).clamp(max=1.0), exact)
+    low = torch.minimum((double_model - reach).clamp(min=0.0), double_model)
+    high = torch.maximum((double_model + reach).clamp(max=1.0), double_model)
     assert (lower.double() <= low).all() and (upper.double() >= high).all()
     assert torch.allclose(lower.double(), low, atol=1e-6)
     assert torch.allclose(upper.double(), high, atol=1e-6)
@@ -40,7 +40,7 @@ def test_inputs_put_values_where_they_came_from(net_of, batch_of, region_for):
 
 def test_a_search_stays_in_the_box(net_of, batch_of, region_for):
     region = region_for(net_of(), batch_of(), epsilon=0.1)
-    own, outer = region.own_box(), region.ends(torch.float32)
+    own, outer = region.search_box(), region.ends(torch.float32)
     assert own.lower.dtype == torch.float32
     assert (region.inputs(own.lower) >= outer.lower).all()
     assert (region.inputs(own.upper) <= outer.upper).all()
@@ -53,5 +53,5 @@ def test_the_probe_takes_predictions_for_labels_and_the_exact_one_labels(
 ):
     region = region_for(net_of(), batch_of())
     assert torch.equal(region.probe.masked.y, region.prediction)
-    assert torch.equal(region.exact_probe.masked.y, region.batch.y)
-    assert region.exact_probe.logits.dtype == region.mask.dtype == torch.float64
+    assert torch.equal(region.double_probe.masked.y, region.batch.y)
+    assert region.double_probe.logits.dtype == region.mask.dtype == torch.float64

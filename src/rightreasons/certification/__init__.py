@@ -1,4 +1,4 @@
-"""What can be proved of a model: that masked features cannot change its predictions."""
+"""Certificates: proofs that masked features cannot change a model's predictions."""
 
 from rightreasons.certification.certificate import Certificate as Certificate
 from rightreasons.certification.certificate import Verdict as Verdict

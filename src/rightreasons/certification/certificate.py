@@ -1,4 +1,4 @@
-"""A certificate: what was proved of a model on some data, and for which model and data."""
+"""A certificate: the verdicts on all samples, with the model, data and settings they are for."""
 
 from __future__ import annotations
 
@@ -27,28 +27,8 @@ __all__ = [
     "summary_of",
 ]
 
-
-def model_digest(state: Mapping[str, Tensor]) -> str:
-    """A SHA-256 over the names, types, shapes and bytes of a model's state.
-
-    Args:
-        state: As ``model.state_dict()`` gives it, or as a weight file holds it.
-
-    Example:
-        >>> one, other = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
-        >>> model_digest(one.state_dict()) == model_digest(other.state_dict())
-        False
-    """
-    sha = hashlib.sha256()
-    for name in sorted(state):
-        tensor = state[name].detach().cpu().contiguous()
-        sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        sha.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return sha.hexdigest()
-
-
+FORMAT = 1  # of the file
 Status = Literal["verified", "refuted", "unknown", "nothing"]
-
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 
@@ -56,23 +36,23 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 class Verdict:
     """Whether masked features can change the prediction for one sample, and its gradient.
 
-    Everything "proved" holds for every point of the box; everything "found" was seen at one.
+    A value "proved" holds at every point of the box; a value "found" was reached at one point.
 
     Args:
-        index: Place in the data.
+        index: Index of the sample in the data.
         y: The label.
         prediction: The class the model predicts at the sample.
-        group: Number of the group; -1 is unknown.
+        group: Number of the group; -1 if unknown.
         status: ``"verified"``: no value of the masked features in the box changes the
             prediction, proved by bounds. ``"refuted"``: an attack changed it. ``"unknown"``:
             neither. ``"nothing"``: the mask is empty, so there is nothing to certify.
-        changed_to: What the attack changed the prediction to, if refuted.
-        margin_proved: At least so much is the prediction's logit above all others.
-        margin_found: The least that an attack found.
-        loss_gradient_proved: At most so large is the L2 norm of the loss' masked gradient.
-        loss_gradient_found: The largest that an attack found.
-        logit_gradient_proved: The same of the label's logit.
-        logit_gradient_found: The same of the label's logit.
+        changed_to: The class that the attack changed the prediction to, if refuted.
+        margin_proved: Lower bound of the predicted logit minus the largest other.
+        margin_found: The smallest such margin that an attack found.
+        loss_gradient_proved: Upper bound of the L2 norm of the loss' masked gradient.
+        loss_gradient_found: The largest such norm that an attack found.
+        logit_gradient_proved: The same bound for the label's logit.
+        logit_gradient_found: The largest norm found for the label's logit.
     """
 
     index: int
@@ -95,7 +75,7 @@ class Verdict:
 
     @classmethod
     def from_mapping(cls, entry: Mapping[str, Any]) -> Verdict:
-        """Read one back from JSON, which has null where a bound is infinite."""
+        """Read a verdict from JSON, which has null where a bound is infinite."""
         known = {field.name: entry[field.name] for field in fields(cls)}
         if known["status"] not in STATUSES:
             raise ValueError(f"no status {known['status']!r}")
@@ -106,20 +86,82 @@ class Verdict:
         return cls(**known)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """The verdict on each sample, with all that is needed to check it again.
+
+    Args:
+        samples: One verdict for each sample.
+        settings: The settings of `certify`.
+        model_sha256: Digest of the weights, by `model_digest`.
+        data_sha256: Digest of the data.
+        data: Name of the data.
+        groups: Names of the groups.
+        counterexamples: A few refuted samples: ``index``, ``prediction``, ``changed_to``, and the
+            ``values`` of the ``features`` (indices into the flattened sample) that change it.
+        versions: Versions of the software.
+    """
+
+    samples: tuple[Verdict, ...]
+    settings: Mapping[str, Any]
+    model_sha256: str
+    data_sha256: str
+    data: str = "data"
+    groups: tuple[str, ...] = ()
+    counterexamples: tuple[Mapping[str, Any], ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Counts, shares, worst groups and gradients, as `summary_of` computes them."""
+        return summary_of(self.samples, self.groups)
+
+    @property
+    def sentence(self) -> str:
+        """What was proved, in one or two sentences."""
+        return sentence_about(self.summary, self.settings)
+
+    def to_json(self, path: str | Path) -> Path:
+        """Write the certificate in one step, so that no partial file is left; return the path."""
+        header = {"format": FORMAT, "sentence": self.sentence, "summary": self.summary}
+        write_json(Path(path), header | asdict(self))
+        return Path(path)
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> Certificate:
+        """Read a certificate that `to_json` wrote."""
+        try:
+            entries = json.loads(Path(path).read_text())
+            if entries["format"] != FORMAT:
+                raise ValueError(f"format {entries['format']}, not {FORMAT}")
+            return cls(
+                samples=tuple(Verdict.from_mapping(entry) for entry in entries["samples"]),
+                settings=entries["settings"],
+                model_sha256=entries["model_sha256"],
+                data_sha256=entries["data_sha256"],
+                data=entries["data"],
+                groups=tuple(entries["groups"]),
+                counterexamples=tuple(entries["counterexamples"]),
+                versions=entries["versions"],
+            )
+        except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+            raise RunNotFoundError(
+                f"Expected a certificate at {path}, but cannot read it ({error!r}). Write it with "
+                "`rightreasons certify RUN`."
+            ) from error
+
+
 def summary_of(samples: Sequence[Verdict], groups: Sequence[str] = ()) -> dict[str, Any]:
     """Count verdicts; samples with nothing to certify are counted apart and are in no share.
 
-    ================== =====================================================================
-    ``num_samples``    all
-    ``num_certifiable``  those whose mask is not empty; shares are of these
-    ``counts``         of ``verified``, ``refuted``, ``unknown``, ``nothing`` and
-                       ``verified_and_right``
-    ``shares``         of all but ``nothing``; None if nothing can be certified
-    ``worst_group``    the group with the smallest share of ``verified`` and of
-                       ``verified_and_right``: its ``group``, ``share`` and size ``n``; None
-                       where no sample has a known group
-    ``loss_gradient``, ``logit_gradient``  ``mean`` and ``max``, ``proved`` and ``found``
-    ================== =====================================================================
+    - ``num_samples``: all samples.
+    - ``num_certifiable``: those whose mask is not empty; shares refer to these.
+    - ``counts``: how many are ``verified``, ``refuted``, ``unknown``, ``nothing`` and
+      ``verified_and_right``.
+    - ``shares``: the same as shares, without ``nothing``; None if nothing can be certified.
+    - ``worst_group``: the group with the smallest share of ``verified``, and of
+      ``verified_and_right``, with its ``share`` and size ``n``; None if no group is known.
+    - ``loss_gradient``, ``logit_gradient``: ``mean`` and ``max``, ``proved`` and ``found``.
 
     Args:
         samples: The verdicts.
@@ -144,13 +186,18 @@ def summary_of(samples: Sequence[Verdict], groups: Sequence[str] = ()) -> dict[s
         "num_certifiable": len(certifiable),
         "counts": counts,
         "shares": shares,
-        "worst_group": {name: _worst(certifiable, groups, test) for name, test in tests.items()},
-        **{name: _bounds(certifiable, name) for name in ("loss_gradient", "logit_gradient")},
+        "worst_group": {
+            name: _worst_group(certifiable, groups, test) for name, test in tests.items()
+        },
+        **{
+            name: _gradient_summary(certifiable, name)
+            for name in ("loss_gradient", "logit_gradient")
+        },
     }
 
 
 def sentence_about(summary: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """Say what was proved and what was not, for a reader who sees nothing else."""
+    """A summary in words: what was proved and what was not."""
     size, shares = summary["num_certifiable"], summary["shares"]
     if not size:
         return "No sample has a mask, so there was nothing to certify."
@@ -170,7 +217,26 @@ def sentence_about(summary: Mapping[str, Any], settings: Mapping[str, Any]) -> s
     return " ".join(words)
 
 
-def _worst(
+def model_digest(state: Mapping[str, Tensor]) -> str:
+    """A SHA-256 over the names, types, shapes and bytes of a model's state.
+
+    Args:
+        state: A ``model.state_dict()``, or the content of a weight file.
+
+    Example:
+        >>> one, other = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
+        >>> model_digest(one.state_dict()) == model_digest(other.state_dict())
+        False
+    """
+    sha = hashlib.sha256()
+    for name in sorted(state):
+        tensor = state[name].detach().cpu().contiguous()
+        sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        sha.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return sha.hexdigest()
+
+
+def _worst_group(
     samples: Sequence[Verdict], groups: Sequence[str], test: Callable[[Verdict], bool]
 ) -> dict[str, Any] | None:
     members: dict[int, list[bool]] = {}
@@ -181,11 +247,11 @@ def _worst(
         return None
     number = min(sorted(members), key=lambda g: sum(members[g]) / len(members[g]))
     name = groups[number] if number < len(groups) else str(number)
-    found = members[number]
-    return {"group": name, "share": sum(found) / len(found), "n": len(found)}
+    passed = members[number]
+    return {"group": name, "share": sum(passed) / len(passed), "n": len(passed)}
 
 
-def _bounds(samples: Sequence[Verdict], name: str) -> dict[str, dict[str, float | None]]:
+def _gradient_summary(samples: Sequence[Verdict], name: str) -> dict[str, dict[str, float | None]]:
     result: dict[str, dict[str, float | None]] = {}
     for kind in ("proved", "found"):
         values = [float(getattr(sample, f"{name}_{kind}")) for sample in samples]
@@ -197,76 +263,8 @@ def _bounds(samples: Sequence[Verdict], name: str) -> dict[str, dict[str, float 
 
 
 def _percent(share: float) -> str:
-    """Per cent, never rounded up to a claim about all or down to one about none."""
+    """A share in per cent; only all samples are 100.0 % and only none are 0.0 %."""
     rounded = f"{100 * share:.1f}"
     if 0 < share < 1 and rounded in ("0.0", "100.0"):
         return "less than 0.1 %" if share < 0.5 else "more than 99.9 %"
     return f"{rounded} %"
-
-
-FORMAT = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Certificate:
-    """What was proved, sample by sample, with all that is needed to check it again.
-
-    Args:
-        samples: One verdict for each sample.
-        settings: What `certify` was asked for.
-        model_sha256: Of the weights, see `model_digest`.
-        data_sha256: Of the data.
-        data: Name of the data.
-        groups: Names of the groups.
-        counterexamples: A few refuted samples: ``index``, ``prediction``, ``changed_to``, and the
-            ``values`` of the ``features`` (places in the flattened sample) that change it.
-        versions: Of the software.
-    """
-
-    samples: tuple[Verdict, ...]
-    settings: Mapping[str, Any]
-    model_sha256: str
-    data_sha256: str
-    data: str = "data"
-    groups: tuple[str, ...] = ()
-    counterexamples: tuple[Mapping[str, Any], ...] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
-
-    @cached_property
-    def summary(self) -> dict[str, Any]:
-        """Counts, shares, worst groups and bounds, see `summary_of`."""
-        return summary_of(self.samples, self.groups)
-
-    @property
-    def sentence(self) -> str:
-        """What was proved, in words that claim no more."""
-        return sentence_about(self.summary, self.settings)
-
-    def to_json(self, path: str | Path) -> Path:
-        """Write everything, whole or not at all; give the path back."""
-        told = {"format": FORMAT, "sentence": self.sentence, "summary": self.summary}
-        write_json(Path(path), told | asdict(self))
-        return Path(path)
-
-    @classmethod
-    def from_json(cls, path: str | Path) -> Certificate:
-        """Read what `to_json` wrote."""
-        try:
-            told = json.loads(Path(path).read_text())
-            if told["format"] != FORMAT:
-                raise ValueError(f"format {told['format']}, not {FORMAT}")
-            return cls(
-                samples=tuple(Verdict.from_mapping(entry) for entry in told["samples"]),
-                settings=told["settings"],
-                model_sha256=told["model_sha256"],
-                data_sha256=told["data_sha256"],
-                data=told["data"],
-                groups=tuple(told["groups"]),
-                counterexamples=tuple(told["counterexamples"]),
-                versions=told["versions"],
-            )
-        except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
-            raise RunNotFoundError(
-                f"Expected a certificate at {path}, but cannot read it ({error!r}). Write it with "
-                "`rightreasons certify RUN`."
-            ) from error

@@ -15,19 +15,19 @@ from torch import Tensor, nn
 from rightreasons.certification.certificate import Certificate, Status, Verdict, model_digest
 from rightreasons.certification.cross_check import (
     refuse_contradiction,
+    refuse_exceeded_bound,
     refuse_non_finite,
     refuse_outside,
-    refuse_smaller_than_found,
     refuse_wrong_outputs,
     refuse_wrong_points,
 )
 from rightreasons.certification.evidence import (
-    found_gradient,
-    found_margin,
-    gradient_size_bound,
+    bound_gradient,
+    masked_gradient_bound,
     num_hidden_units,
-    proved_gradient,
-    proved_margin,
+    prove_margin,
+    search_gradient,
+    search_margin,
 )
 from rightreasons.certification.region import Region, region_of
 from rightreasons.core.checks import check_choice, check_integer, check_range, positive_float
@@ -40,15 +40,118 @@ from rightreasons.errors import InvalidBatchError
 from rightreasons.probe.probe import move_to_model
 from rightreasons.types import Batch, Target
 
-__all__ = ["Judgement", "Settings", "certify", "judged"]
+__all__ = ["BatchCertificate", "CertificationSettings", "certify", "certify_batch"]
 
+METHODS: tuple[Literal["ibp", "crown", "auto"], ...] = ("ibp", "crown", "auto")
 MOST_UNITS = 8192
 """The largest net on which linear relaxation is tried without being asked for."""
+NUM_COUNTEREXAMPLES = 10
+
+
+def certify(
+    model: nn.Module,
+    data: Dataset | Batch,
+    *,
+    epsilon: float | None,
+    valid_range: tuple[float, float] | None = None,
+    method: Literal["ibp", "crown", "auto"] = "auto",
+    batch_size: int = 250,
+    num_steps: int = 10,
+    num_restarts: int = 2,
+    seed: int = 0,
+    progress: bool = False,
+) -> Certificate:
+    r"""Prove for each sample what the masked features can and cannot do within a box.
+
+    Two questions are answered:
+
+    - Can the *prediction* change? Bounds verify that it cannot, or an attack refutes it by changing
+      it, or it is unknown.
+    - How large can the masked gradient of the loss and of the label's logit get? The bound is
+      :math:`\lVert m \max(|l|, |u|) \rVert_2`; beside it stands the largest that an attack found.
+
+    Proofs are made for the weights in double precision and again in the model's own, each rounded
+    outward, so that they hold despite rounding. Every batch is cross-checked: bounds of a single
+    point are autograd's gradient, bounds of the box contain the sample's logits and gradient, and
+    no attack exceeds them. The model, its mode and its ``.grad`` do not change. Only the verdicts
+    take memory that grows with the data.
+
+    Args:
+        model: A model of layers that have bounds; it stays on its device.
+        data: Data with masks.
+        epsilon: How far masked features may move, in input units; times the mask where it is soft.
+            None is the full range: they may take every valid value.
+        valid_range: Smallest and largest value of a feature; None takes the range on the data's
+            card.
+        method: ``"ibp"`` is interval arithmetic. ``"crown"`` adds linear relaxation (CROWN) for
+            samples that are still unknown and for all gradients. It is tighter, and far slower on
+            convolutional nets. ``"auto"`` relaxes for unknown samples only, and only if the net has
+            at most 8192 hidden units.
+        batch_size: Number of samples in a batch.
+        num_steps: Number of steps of an attack.
+        num_restarts: Number of random starts of an attack.
+        seed: Random seed for the attacks' starts.
+        progress: Whether to show a progress bar.
+
+    Raises:
+        UnsupportedLayerError: The model has layers without bounds; all are named.
+        CertificateError: A proof contradicts the model's own outputs or gradients.
+        InvalidBatchError: The data have no masks.
+
+    Example:
+        >>> batch = Batch(x=torch.rand(4, 2), y=torch.zeros(4).long(), mask=torch.eye(2)[[0] * 4])
+        >>> model = nn.Linear(2, 2)
+        >>> model.weight.data = torch.tensor([[0.0, 1.0], [0.0, -1.0]])  # does not read feature 0
+        >>> model.bias.data = torch.tensor([0.5, -0.5])
+        >>> certify(model, batch, epsilon=None).summary["shares"]["verified"]
+        1.0
+
+    References:
+        ghitu2025model
+    """
+    data = as_dataset(data)
+    settings = CertificationSettings(
+        epsilon=None if epsilon is None else positive_float("epsilon", epsilon),
+        valid_range=check_range(data.card.valid_range if valid_range is None else valid_range),
+        method=check_choice("method", method, METHODS),
+        batch_size=check_integer("batch_size", batch_size),
+        num_steps=check_integer("num_steps", num_steps, low=0),
+        num_restarts=check_integer("num_restarts", num_restarts),
+        seed=check_integer("seed", seed, low=0),
+    )
+    if not data.has_masks:
+        raise InvalidBatchError(
+            "Expected data with masks (1 where the model must not look) to certify, but got none."
+        )
+    core = innermost(model)
+    double_model = copy.deepcopy(core).double().eval().requires_grad_(False)
+    samples: list[Verdict] = []
+    counterexamples: list[dict[str, Any]] = []
+    rows = list(torch.split(torch.arange(len(data)), batch_size))
+    batches: Iterable[Batch] = data.batches(rows)
+    if progress:
+        batches = track(batches, "Certifying", total=len(rows))
+    for number, batch in enumerate(batches):
+        with test_time_mode(core), drawn_from(settings.seed, number):
+            result = certify_batch(core, double_model, move_to_model(batch, core), settings)
+        samples += result.verdicts
+        counterexamples += result.counterexamples
+        del counterexamples[NUM_COUNTEREXAMPLES:]
+    return Certificate(
+        samples=tuple(samples),
+        settings=asdict(settings),
+        model_sha256=model_digest(core.state_dict()),
+        data_sha256=data.digest(),
+        data=data.card.name,
+        groups=data.card.groups,
+        counterexamples=tuple(counterexamples),
+        versions=_versions(),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What `certify` was asked for; its arguments say what they mean."""
+class CertificationSettings:
+    """The checked arguments of `certify`, as they are written into the certificate."""
 
     epsilon: float | None
     valid_range: tuple[float, float]
@@ -60,31 +163,33 @@ class Settings:
 
     @property
     def search(self) -> dict[str, int]:
-        """How an attack searches."""
+        """The settings of an attack."""
         return {"num_steps": self.num_steps, "num_restarts": self.num_restarts}
 
 
 @dataclass(frozen=True)
-class Judgement:
+class BatchCertificate:
     """Verdicts on the samples of a batch, and the points that refute some of them.
 
     Args:
-        verdicts: One for each sample.
-        counterexamples: One for each refuted sample.
+        verdicts: One verdict for each sample.
+        counterexamples: One counterexample for each refuted sample.
     """
 
     verdicts: list[Verdict]
     counterexamples: list[dict[str, Any]]
 
 
-def judged(model: nn.Module, exact: nn.Module, batch: Batch, settings: Settings) -> Judgement:
-    """Judge the samples of a batch.
+def certify_batch(
+    model: nn.Module, double_model: nn.Module, batch: Batch, settings: CertificationSettings
+) -> BatchCertificate:
+    """Prove or refute for each sample of a batch that its prediction stays.
 
     Args:
-        model: As it is deployed, in test mode.
-        exact: The same in double precision.
-        batch: With masks and an index, in the model's precision.
-        settings: What was asked for.
+        model: The model as it is deployed, in test mode.
+        double_model: The same model in double precision.
+        batch: Samples with masks and an index, in the model's precision.
+        settings: The settings of `certify`.
     """
     if batch.mask is None or batch.index is None:
         raise InvalidBatchError("Expected every batch to have masks and an index, but one has not.")
@@ -107,37 +212,37 @@ def judged(model: nn.Module, exact: nn.Module, batch: Batch, settings: Settings)
     if len(rows):
         region = region_of(
             model,
-            exact,
+            double_model,
             batch[rows],
             prediction[rows],
             epsilon=settings.epsilon,
             valid_range=settings.valid_range,
         )
-        found, counterexamples = _about_predictions(region, settings)
-        found |= _about_gradients(region, settings)
-        for place, row in enumerate(rows.tolist()):
-            entries[row] |= {name: values[place] for name, values in found.items()}
-    return Judgement([Verdict(**entry) for entry in entries], counterexamples)
+        results, counterexamples = _decide_predictions(region, settings)
+        results |= _bound_gradients(region, settings)
+        for position, row in enumerate(rows.tolist()):
+            entries[row] |= {name: values[position] for name, values in results.items()}
+    return BatchCertificate([Verdict(**entry) for entry in entries], counterexamples)
 
 
-def _about_predictions(
-    region: Region, settings: Settings
+def _decide_predictions(
+    region: Region, settings: CertificationSettings
 ) -> tuple[dict[str, list[Any]], list[dict[str, Any]]]:
     """Prove, attack, and prove again more tightly where neither decided."""
     refuse_wrong_outputs(region)
-    everyone = torch.arange(len(region.batch), device=region.prediction.device)
-    proved = proved_margin(region, everyone, method="ibp")
-    points, changed_to, found = found_margin(region, **settings.search)
+    all_rows = torch.arange(len(region.batch), device=region.prediction.device)
+    proved = prove_margin(region, all_rows, method="ibp")
+    points, changed_to, found = search_margin(region, **settings.search)
     refuted = changed_to != region.prediction
     refuse_contradiction(proved > 0, refuted)
     undecided = (~(proved > 0) & ~refuted).nonzero().flatten()
-    if len(undecided) and _tightens(region, settings):
-        tighter = proved_margin(region, undecided, method="crown")
+    if len(undecided) and _uses_relaxation(region, settings):
+        tighter = prove_margin(region, undecided, method="crown")
         proved = proved.index_put((undecided,), torch.maximum(proved[undecided], tighter))
-    refuse_smaller_than_found("loss of margin", -proved, -found.double())
+    refuse_exceeded_bound("loss of margin", -proved, -found.double())
     status: list[Status] = [
-        "verified" if sure else "refuted" if wrong else "unknown"
-        for sure, wrong in zip((proved > 0).tolist(), refuted.tolist(), strict=True)
+        "verified" if verified else "refuted" if wrong else "unknown"
+        for verified, wrong in zip((proved > 0).tolist(), refuted.tolist(), strict=True)
     ]
     columns: dict[str, list[Any]] = {
         "status": status,
@@ -148,28 +253,29 @@ def _about_predictions(
         "margin_proved": proved.tolist(),
         "margin_found": found.tolist(),
     }
-    shown = refuted.nonzero().flatten().tolist()
-    return columns, [_counterexample(region, row, points, changed_to) for row in shown]
+    rows = refuted.nonzero().flatten().tolist()
+    return columns, [_counterexample(region, row, points, changed_to) for row in rows]
 
 
-def _tightens(region: Region, settings: Settings) -> bool:
+def _uses_relaxation(region: Region, settings: CertificationSettings) -> bool:
+    """Whether samples that are still unknown are proved by linear relaxation."""
     if settings.method != "auto":
         return settings.method == "crown"
     return num_hidden_units(region.model, region.batch.x) <= MOST_UNITS
 
 
-def _about_gradients(region: Region, settings: Settings) -> dict[str, list[Any]]:
+def _bound_gradients(region: Region, settings: CertificationSettings) -> dict[str, list[Any]]:
     """Bound the masked gradients, and search for large ones."""
     columns: dict[str, list[Any]] = {}
     for target in (Target.LOSS, Target.LOGIT):
         refuse_wrong_points(region, target)
         method: Literal["ibp", "crown"] = "crown" if settings.method == "crown" else "ibp"
-        bounds = proved_gradient(region, target, method=method)
-        nominal = region.exact_probe.masked.gradient(target).detach()
+        bounds = bound_gradient(region, target, method=method)
+        nominal = region.double_probe.masked.gradient(target).detach()
         refuse_outside(f"the gradient of the {target.value}", nominal, bounds)
-        proved = gradient_size_bound(region, bounds)
-        found = found_gradient(region, target, **settings.search)
-        refuse_smaller_than_found(f"gradient of the {target.value}", proved, found)
+        proved = masked_gradient_bound(region, bounds)
+        found = search_gradient(region, target, **settings.search)
+        refuse_exceeded_bound(f"gradient of the {target.value}", proved, found)
         columns[f"{target.value}_gradient_proved"] = proved.tolist()
         columns[f"{target.value}_gradient_found"] = found.tolist()
     return columns
@@ -177,116 +283,14 @@ def _about_gradients(region: Region, settings: Settings) -> dict[str, list[Any]]
 
 def _counterexample(region: Region, row: int, points: Tensor, changed_to: Tensor) -> dict[str, Any]:
     index = region.batch.index
-    own = (region.mask[row] != 0).nonzero().flatten()
+    masked = (region.mask[row] != 0).nonzero().flatten()
     return {
         "index": None if index is None else int(index[row]),
         "prediction": int(region.prediction[row]),
         "changed_to": int(changed_to[row]),
-        "features": region.columns[own].tolist(),
-        "values": points[row, own].tolist(),
+        "features": region.columns[masked].tolist(),
+        "values": points[row, masked].tolist(),
     }
-
-
-METHODS: tuple[Literal["ibp", "crown", "auto"], ...] = ("ibp", "crown", "auto")
-NUM_COUNTEREXAMPLES = 10
-
-
-def certify(
-    model: nn.Module,
-    data: Dataset | Batch,
-    *,
-    epsilon: float | None,
-    valid_range: tuple[float, float] | None = None,
-    method: Literal["ibp", "crown", "auto"] = "auto",
-    batch_size: int = 250,
-    num_steps: int = 10,
-    num_restarts: int = 2,
-    seed: int = 0,
-    progress: bool = False,
-) -> Certificate:
-    r"""Prove for each sample what no value of its masked features in a box can do.
-
-    (a) Whether the *prediction* can change: verified by bounds, refuted by an attack that changed
-    it, or unknown. (b) How large the masked gradient of the loss and of the label's logit can get:
-    :math:`\lVert m \max(|l|, |u|) \rVert_2`, beside the largest that an attack found.
-
-    Proofs are made for the weights in double precision and again in the model's own, each rounded
-    outward, so that rounding cannot undo them. Every batch is cross-checked: bounds of a single
-    point are autograd's gradient, bounds of the box hold the sample's logits and gradient, and no
-    attack exceeds them. The model, its mode and its ``.grad`` are left alone; memory does not grow
-    with the data but for the verdicts.
-
-    Args:
-        model: Of layers that have bounds; stays on the device it is on.
-        data: With masks.
-        epsilon: How far masked features may move, in input units; times the mask where it is soft.
-            None is the full range: they may take every valid value.
-        valid_range: Smallest and largest value a feature may take; None is what the data's card
-            says.
-        method: ``"ibp"``: interval arithmetic. ``"crown"``: where it leaves a sample unknown, and
-            for the gradients of all samples, linear relaxation (CROWN), which is tighter and, on
-            convolutional nets, slower by far. ``"auto"``: interval arithmetic, and the relaxation
-            where it leaves a sample unknown if the net has at most 8192 hidden units.
-        batch_size: Samples at a time.
-        num_steps: Of an attack.
-        num_restarts: Of an attack.
-        seed: Of the attacks' random starts.
-        progress: Show a bar.
-
-    Raises:
-        UnsupportedLayerError: The model has layers without bounds; all are named.
-        CertificateError: A proof and what was seen of the model contradict each other.
-        InvalidBatchError: The data have no masks.
-
-    Example:
-        >>> batch = Batch(x=torch.rand(4, 2), y=torch.zeros(4).long(), mask=torch.eye(2)[[0] * 4])
-        >>> model = nn.Linear(2, 2)
-        >>> model.weight.data = torch.tensor([[0.0, 1.0], [0.0, -1.0]])  # does not read feature 0
-        >>> model.bias.data = torch.tensor([0.5, -0.5])
-        >>> certify(model, batch, epsilon=None).summary["shares"]["verified"]
-        1.0
-
-    References:
-        ghitu2025model
-    """
-    data = as_dataset(data)
-    settings = Settings(
-        epsilon=None if epsilon is None else positive_float("epsilon", epsilon),
-        valid_range=check_range(data.card.valid_range if valid_range is None else valid_range),
-        method=check_choice("method", method, METHODS),
-        batch_size=check_integer("batch_size", batch_size),
-        num_steps=check_integer("num_steps", num_steps, low=0),
-        num_restarts=check_integer("num_restarts", num_restarts),
-        seed=check_integer("seed", seed, low=0),
-    )
-    if not data.has_masks:
-        raise InvalidBatchError(
-            "Expected data with masks (1 where the model must not look) to certify, but got none."
-        )
-    core = innermost(model)
-    exact = copy.deepcopy(core).double().eval().requires_grad_(False)
-    samples: list[Verdict] = []
-    counterexamples: list[dict[str, Any]] = []
-    rows = list(torch.split(torch.arange(len(data)), batch_size))
-    batches: Iterable[Batch] = data.batches(rows)
-    if progress:
-        batches = track(batches, "Certifying", total=len(rows))
-    for number, batch in enumerate(batches):
-        with test_time_mode(core), drawn_from(settings.seed, number):
-            judgement = judged(core, exact, move_to_model(batch, core), settings)
-        samples += judgement.verdicts
-        counterexamples += judgement.counterexamples
-        del counterexamples[NUM_COUNTEREXAMPLES:]
-    return Certificate(
-        samples=tuple(samples),
-        settings=asdict(settings),
-        model_sha256=model_digest(core.state_dict()),
-        data_sha256=data.digest(),
-        data=data.card.name,
-        groups=data.card.groups,
-        counterexamples=tuple(counterexamples),
-        versions=_versions(),
-    )
 
 
 def _versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Proofs checked against the model itself while they are made: a wrong one is never written."""
+"""Checks of proofs against the model itself, so that no wrong proof is ever written."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = [
     "refuse_contradiction",
     "refuse_non_finite",
     "refuse_outside",
-    "refuse_smaller_than_found",
+    "refuse_exceeded_bound",
     "refuse_wrong_outputs",
     "refuse_wrong_points",
 ]
 
 TOLERANCE = 1e-6
-"""Relative to a sample's largest value, in double precision."""
+"""Tolerance relative to a sample's largest value, in double precision."""
 
 
 def refuse_non_finite(logits: Tensor) -> None:
-    """Raise if the model gives NaN or infinity, of which nothing can be proved."""
+    """Raise if the logits are NaN or infinite: then nothing can be proved."""
     bad = ~torch.isfinite(logits).all(dim=1)
     if bool(bad.any()):
         raise CertificateError(
@@ -36,15 +36,15 @@ def refuse_non_finite(logits: Tensor) -> None:
 def refuse_wrong_points(region: Region, target: Target) -> None:
     """Raise unless bounds of a single point are the gradient that autograd takes there.
 
-    Where an activation has a kink at the sample, they need only hold it.
+    Where an activation has a kink at the sample, the bounds need only contain it.
     """
-    gradient = region.exact_probe.masked.gradient(target).detach()
+    gradient = region.double_probe.masked.gradient(target).detach()
     x = region.batch.x.double()
     slack = TOLERANCE * _scale(gradient)
     for outward in (False, True):
         with torch.no_grad():
             point = bounds.input_gradient_bounds(
-                region.exact,
+                region.double_model,
                 x,
                 x,
                 region.batch.y,
@@ -52,30 +52,30 @@ def refuse_wrong_points(region: Region, target: Target) -> None:
                 outward=outward,
                 columns=region.columns,
             )
-        far = torch.maximum((point.lower - gradient).abs(), (point.upper - gradient).abs())
-        held = (point.lower - slack <= gradient) & (gradient <= point.upper + slack)
-        right = held if outward else far <= slack
+        distance = torch.maximum((point.lower - gradient).abs(), (point.upper - gradient).abs())
+        contained = (point.lower - slack <= gradient) & (gradient <= point.upper + slack)
+        right = contained if outward else distance <= slack
         if bool(right.all()):
             return
     raise CertificateError(
         f"Expected bounds of a single point to be the gradient of the {target.value} there, but "
-        f"they are off by {float(far.max()):.3g}. The rule of a layer is wrong: if it is your own, "
-        "check its backward rule."
+        f"they are off by {float(distance.max()):.3g}. The rule of a layer is wrong: if it is your "
+        "own, check its backward rule."
     )
 
 
 def refuse_wrong_outputs(region: Region) -> None:
-    """Raise unless the bounds of the logits hold the logits at the samples."""
+    """Raise unless the bounds of the logits contain the logits at the samples."""
     lower, upper = region.ends(torch.float64)
     with torch.no_grad():
-        held = bounds.output_bounds(region.exact, lower, upper, outward=True)
-    refuse_outside("the logits", region.exact_probe.logits.detach(), held)
+        interval = bounds.output_bounds(region.double_model, lower, upper, outward=True)
+    refuse_outside("the logits", region.double_probe.logits.detach(), interval)
 
 
-def refuse_outside(what: str, values: Tensor, held: Interval) -> None:
-    """Raise if a value seen at a sample is outside bounds of its box; NaN bounds nothing."""
+def refuse_outside(what: str, values: Tensor, interval: Interval) -> None:
+    """Raise if a value at a sample is outside the bounds of its box; NaN bounds pass."""
     slack = 1e-9 * _scale(values)
-    outside = (values < held.lower - slack) | (values > held.upper + slack)
+    outside = (values < interval.lower - slack) | (values > interval.upper + slack)
     if bool(outside.any()):
         raise CertificateError(
             f"Expected bounds that hold {what} at the samples, but {int(outside.sum())} of "
@@ -84,8 +84,8 @@ def refuse_outside(what: str, values: Tensor, held: Interval) -> None:
         )
 
 
-def refuse_smaller_than_found(what: str, proved: Tensor, found: Tensor) -> None:
-    """Raise if an attack found more than was proved to be there."""
+def refuse_exceeded_bound(what: str, proved: Tensor, found: Tensor) -> None:
+    """Raise if an attack found a larger value than was proved."""
     beyond = found > proved + 1e-9 * proved.abs() + 1e-12
     if bool(beyond.any()):
         first = int(beyond.nonzero()[0])

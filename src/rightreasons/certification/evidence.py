@@ -1,4 +1,4 @@
-"""Evidence about one batch: what bounds prove, and what attacks find."""
+"""Evidence for one batch: bounds that prove, and attacks that search for counterexamples."""
 
 from __future__ import annotations
 
@@ -17,62 +17,38 @@ from rightreasons.probe.masked import MaskedFeatures
 from rightreasons.types import Interval, Target
 
 __all__ = [
-    "found_gradient",
-    "found_margin",
-    "gradient_size_bound",
+    "search_gradient",
+    "search_margin",
+    "masked_gradient_bound",
     "num_hidden_units",
-    "proved_gradient",
-    "proved_margin",
+    "bound_gradient",
+    "prove_margin",
 ]
 
-
-def num_hidden_units(model: nn.Module, x: Tensor) -> int:
-    """Count what all layers with weights give for one sample, the logits included.
-
-    Linear relaxation carries a row for each of them back to the input.
-
-    Args:
-        model: In test mode.
-        x: Some samples ``(N, *S)``; the first is used.
-
-    Example:
-        >>> net = nn.Sequential(nn.Linear(4, 7), nn.ReLU(), nn.Linear(7, 2))
-        >>> num_hidden_units(net, torch.rand(1, 4))
-        9
-    """
-    outputs: dict[str, Tensor] = {}
-    layers = [name for name, module in model.named_modules() if _has_own_weights(module) and name]
-    with torch.no_grad(), record_outputs(model, layers, outputs):
-        logits = model(x[:1])
-    return sum(output.numel() for output in outputs.values()) if layers else logits.numel()
-
-
-def _has_own_weights(module: nn.Module) -> bool:
-    return next(module.parameters(recurse=False), None) is not None
-
-
 Method = Literal["ibp", "crown"]
-
 ROUNDING = 1e-12
-"""Relative slack of a norm of a few thousand numbers in double precision."""
+"""Relative error allowed for a norm of a few thousand numbers in double precision."""
+STEP_SIZE = 0.25
+MOST_CLASSES = 20
 
 
-def proved_margin(region: Region, rows: Tensor, *, method: Method) -> Tensor:
-    r"""By how much the predicted class is ahead everywhere in the box, at least.
+def prove_margin(region: Region, rows: Tensor, *, method: Method) -> Tensor:
+    r"""Lower bounds of the margin of the predicted class over the box.
 
     .. math:: \min_{k \ne \hat y} \; \min_{x'} \; f_{\hat y}(x') - f_k(x')
 
-    The smaller of two proofs, both rounded outward: for the weights in double precision, and for
-    the model as it is deployed, with the rounding of its own arithmetic. What cannot be bounded is
-    minus infinity.
+    The smaller of two proofs, both rounded outward: one for the weights in double precision, one
+    for the model as it is deployed, with its own rounding. A margin that cannot be bounded is minus
+    infinity.
 
     Args:
-        region: The samples.
-        rows: Which of them, positions or booleans.
+        region: The samples and their boxes.
+        rows: Indices of samples, or booleans.
         method: How intermediate values are bounded.
     """
     proofs: list[Tensor] = []
-    for model, dtype in ((region.exact, torch.float64), (region.model, region.batch.x.dtype)):
+    dtypes = torch.float64, region.batch.x.dtype
+    for model, dtype in zip((region.double_model, region.model), dtypes, strict=True):
         if proofs and dtype == torch.float64:
             continue
         lower, upper = (end[rows] for end in region.ends(dtype))
@@ -86,12 +62,12 @@ def proved_margin(region: Region, rows: Tensor, *, method: Method) -> Tensor:
     return torch.stack(proofs).amin(dim=0)
 
 
-def proved_gradient(region: Region, target: Target, *, method: Method) -> Interval:
-    """Bounds of the target's gradient at the columns everywhere in the box, ``(N, M)``."""
+def bound_gradient(region: Region, target: Target, *, method: Method) -> Interval:
+    """Bounds of the target's gradient at the columns over the box, ``(N, M)``."""
     lower, upper = region.ends(torch.float64)
     with torch.no_grad():
         return bounds.input_gradient_bounds(
-            region.exact,
+            region.double_model,
             lower,
             upper,
             region.batch.y,
@@ -102,7 +78,7 @@ def proved_gradient(region: Region, target: Target, *, method: Method) -> Interv
         )
 
 
-def gradient_size_bound(region: Region, gradient: Interval) -> Tensor:
+def masked_gradient_bound(region: Region, gradient: Interval) -> Tensor:
     r"""The largest masked gradient that bounds allow, :math:`\lVert m \max(|l|, |u|) \rVert_2`."""
     steepest = torch.maximum(gradient.lower.abs(), gradient.upper.abs())
     weighed = torch.where(region.mask == 0, 0.0, region.mask * steepest)
@@ -110,23 +86,19 @@ def gradient_size_bound(region: Region, gradient: Interval) -> Tensor:
     return torch.nan_to_num(size, nan=torch.inf, posinf=torch.inf)
 
 
-STEP_SIZE = 0.25
-MOST_CLASSES = 20
-
-
-def found_margin(
+def search_margin(
     region: Region, *, num_steps: int, num_restarts: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The point with the least margin of the predicted class, for the model as it is deployed.
+    """Search the box for the smallest margin of the predicted class.
 
-    Steps down the margin from random starts, and for each other class the corner of the box that
-    the slope at the sample points to, which is the worst one of a linear model. The point is shown
-    to the model itself, whole and in its own precision.
+    The attack descends the margin from random starts. For each other class it also tries the corner
+    of the box that the gradient at the sample points to, which is the worst one of a linear model.
+    The point it finds is run through the deployed model, in that model's own precision.
 
     Returns:
         The points ``(N, M)``, the classes predicted there ``(N,)``, the margins ``(N,)``.
     """
-    masked, box = region.probe.masked, region.own_box()
+    masked, box = region.probe.masked, region.search_box()
     points, least = worst_value(
         masked,
         box,
@@ -145,9 +117,9 @@ def found_margin(
     return points, logits.argmax(dim=1), Target.MARGIN(logits, region.prediction)
 
 
-def found_gradient(region: Region, target: Target, *, num_steps: int, num_restarts: int) -> Tensor:
-    """The largest L2 norm of the masked gradient met, in double precision, ``(N,)``."""
-    masked = region.exact_probe.masked
+def search_gradient(region: Region, target: Target, *, num_steps: int, num_restarts: int) -> Tensor:
+    """Search the box for the largest masked gradient: its L2 norm in double precision, ``(N,)``."""
+    masked = region.double_probe.masked
     size = GradientSize(masked.mask, "l2")
     nominal = size(masked.gradient(target)).detach()
     start = draw_worst_point(masked, region.box, size, target=target, num_samples=num_restarts)
@@ -157,15 +129,40 @@ def found_gradient(region: Region, target: Target, *, num_steps: int, num_restar
     return torch.maximum(nominal, size(masked.at(best).gradient(target)).detach())
 
 
+def num_hidden_units(model: nn.Module, x: Tensor) -> int:
+    """Count the outputs of all layers with weights for one sample, the logits included.
+
+    Linear relaxation propagates one row for each of them back to the input.
+
+    Args:
+        model: The model, in test mode.
+        x: Samples ``(N, *S)``; the first is used.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(4, 7), nn.ReLU(), nn.Linear(7, 2))
+        >>> num_hidden_units(net, torch.rand(1, 4))
+        9
+    """
+    outputs: dict[str, Tensor] = {}
+    layers = [name for name, module in model.named_modules() if _has_own_weights(module) and name]
+    with torch.no_grad(), record_outputs(model, layers, outputs):
+        logits = model(x[:1])
+    return sum(output.numel() for output in outputs.values()) if layers else logits.numel()
+
+
+def _has_own_weights(module: nn.Module) -> bool:
+    return next(module.parameters(recurse=False), None) is not None
+
+
 def _corners(masked: MaskedFeatures, box: Interval) -> Iterator[Tensor]:
-    """For each of the likeliest classes the corner to which it gains most on the label, (N, M)."""
+    """For each of the likeliest classes the corner where it gains most on the label, (N, M)."""
     start = masked.values.detach().requires_grad_()
     with torch.enable_grad():
         logits = masked.at(start).logits
-        own = logits.gather(1, masked.y[:, None])
+        label_logit = logits.gather(1, masked.y[:, None])
         likeliest = logits.detach().topk(min(logits.shape[1], MOST_CLASSES + 1), dim=1).indices
         for column in likeliest.T[..., None]:
-            lead = (own - logits.gather(1, column)).sum()
+            lead = (label_logit - logits.gather(1, column)).sum()
             (slope,) = torch.autograd.grad(lead, start, retain_graph=True)
             falling = torch.where(slope < 0, box.upper, masked.values)
             yield torch.where(slope > 0, box.lower, falling).detach()

@@ -1,4 +1,4 @@
-"""Samples with masks and the boxes in which their masked features may move."""
+"""Samples with masks, and the boxes in which their masked features may move."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ class Region:
     """A batch, the model as it is deployed and in double precision, and a box for each sample.
 
     Args:
-        model: As it is deployed, in test mode.
-        exact: The same in double precision.
+        model: The model as it is deployed, in test mode.
+        double_model: The same model in double precision.
         batch: Samples whose masks are not empty, in the model's precision.
-        prediction: What the model predicts for them, ``(N,)``.
-        probe: Of the model at the batch, with the predictions as labels.
-        exact_probe: Of ``exact``, with the labels as labels.
-        columns: Which of the flattened features any mask touches, ``(M,)``.
-        box: Where they may move, ``(N, M)``, in double precision.
+        prediction: The classes that the model predicts for them, ``(N,)``.
+        probe: Probe of the model at the batch, with the predictions as labels.
+        double_probe: Probe of ``double_model`` at the batch, with the true labels.
+        columns: Indices of the flattened features that any mask touches, ``(M,)``.
+        box: The ends between which they may move, ``(N, M)``, in double precision.
     """
 
     model: nn.Module
-    exact: nn.Module
+    double_model: nn.Module
     batch: Batch
     prediction: Tensor
     probe: Probe
-    exact_probe: Probe
+    double_probe: Probe
     columns: Tensor
     box: Interval
 
     @property
     def mask(self) -> Tensor:
-        """At the columns, ``(N, M)``, in double precision."""
-        return self.exact_probe.masked.mask
+        """The mask at the columns, ``(N, M)``, in double precision."""
+        return self.double_probe.masked.mask
 
-    def own_box(self) -> Interval:
-        """The box in the model's precision, at most as large, for a search."""
+    def search_box(self) -> Interval:
+        """The box for an attack: in the model's precision, and nowhere larger."""
         lower, upper = (end.to(self.batch.x.dtype) for end in self.box)
         values = self.probe.masked.values.detach()
         return Interval(torch.minimum(lower, values), torch.maximum(upper, values))
@@ -65,36 +65,36 @@ class Region:
 
 def region_of(
     model: nn.Module,
-    exact: nn.Module,
+    double_model: nn.Module,
     batch: Batch,
     prediction: Tensor,
     *,
     epsilon: float | None,
     valid_range: tuple[float, float],
 ) -> Region:
-    """Lay out the boxes of samples whose masks are not empty.
+    """Compute the boxes of samples whose masks are not empty.
 
     Args:
-        model: As it is deployed.
-        exact: The same in double precision.
+        model: The model as it is deployed.
+        double_model: The same model in double precision.
         batch: The samples, in the model's precision.
-        prediction: What the model predicts for them.
-        epsilon: See `certify`.
-        valid_range: See `certify`.
+        prediction: The classes that the model predicts for them.
+        epsilon: How far masked features may move; None is the full range.
+        valid_range: Smallest and largest value of a feature.
     """
     probe = Probe.at_test_time(
         model, batch.replace(y=prediction), needs_gradient="inside", create_graph=False
     )
-    exact_probe = Probe.at_test_time(
-        exact, batch.to(torch.float64), needs_gradient="inside", create_graph=False
+    double_probe = Probe.at_test_time(
+        double_model, batch.to(torch.float64), needs_gradient="inside", create_graph=False
     )
     return Region(
         model=model,
-        exact=exact,
+        double_model=double_model,
         batch=batch,
         prediction=prediction,
         probe=probe,
-        exact_probe=exact_probe,
+        double_probe=double_probe,
         columns=probe.masked.columns,
-        box=exact_probe.masked.box(epsilon, valid_range),
+        box=double_probe.masked.box(epsilon, valid_range),
     )
