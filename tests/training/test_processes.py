@@ -59,13 +59,24 @@ def flat(value, prefix=""):
     return {prefix: value}
 
 
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    path = tmp_path_factory.mktemp("processes") / "train.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+@pytest.fixture(scope="module")
+def one_process(script):
+    return result([sys.executable], script.parent / "one", script, 1)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["torchrun", "fabric"])
-def test_two_processes_equal_one(tmp_path, launcher):
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
+def test_two_processes_equal_one(tmp_path, script, one_process, launcher):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     two = torchrun if launcher == "torchrun" else [sys.executable]
-    one_result, one_weights = result([sys.executable], tmp_path / "one", script, 1)
+    one_result, one_weights = one_process
     two_result, two_weights = result(two, tmp_path / "two", script, 2)
     for name, tensor in one_weights.items():
         torch.testing.assert_close(two_weights[name], tensor, rtol=1e-9, atol=1e-9)
@@ -124,6 +135,7 @@ told(f"{abs(values[name] - expected[name]) < 1e-6} {values} {expected}")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["clocks", "nan"])
 def test_processes_save_and_stop_together(tmp_path, trouble):
     """Saving is a collective: whoever does it alone waits for ever."""
