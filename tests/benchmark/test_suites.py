@@ -5,8 +5,7 @@ import pytest
 from rightreasons.benchmark import SUITES, describe
 from rightreasons.benchmark.plan import lines, plan
 from rightreasons.benchmark.registry import find_suite
-from rightreasons.datasets.masks import MASK_SETTINGS
-from rightreasons.datasets.registry import DATASETS
+from rightreasons.datasets.registry import DATASETS, MASK_SETTINGS
 from rightreasons.errors import UnknownNameError
 from rightreasons.metrics import METRICS
 from rightreasons.models import names as model_names

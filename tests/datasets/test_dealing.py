@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 import torch
 
-from rightreasons.datasets.splitting import dealt_out
+from rightreasons.datasets.splitting import assign_splits
 from rightreasons.errors import InvalidSettingError
 
 STRATA = torch.tensor([0] * 60 + [1] * 40)
 
 
 def dealt(**shares):
-    return dealt_out(STRATA, stream=np.random.default_rng(0), **shares)
+    return assign_splits(STRATA, stream=np.random.default_rng(0), **shares)
 
 
 def test_every_split_gets_its_share_of_each_stratum():

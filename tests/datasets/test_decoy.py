@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from rightreasons.core.rng import random_stream
-from rightreasons.datasets.sets.decoys import GREYS, decoy_batch, drawn_colours
+from rightreasons.datasets.sets.decoys import GREYS, decoy_batch, draw_colours
 from rightreasons.errors import InvalidSettingError
 
 Y = torch.arange(20000) % 10
@@ -15,13 +15,13 @@ def test_the_greys_are_the_published_ones():
 
 
 def test_the_label_rule_is_the_label():
-    colours = drawn_colours(Y, num_colours=10, rule="label", stream=random_stream(0))
+    colours = draw_colours(Y, num_colours=10, rule="label", stream=random_stream(0))
     assert torch.equal(colours, Y)
 
 
 @pytest.mark.parametrize(("rule", "own_share"), [("any", 0.1), ("wrong", 0.0)])
 def test_random_rules_are_uniform_whatever_the_label(rule, own_share):
-    colours = drawn_colours(Y, num_colours=10, rule=rule, stream=random_stream(0))
+    colours = draw_colours(Y, num_colours=10, rule=rule, stream=random_stream(0))
     counts = torch.zeros(10, 10).index_put_((Y, colours), torch.ones(len(Y)), accumulate=True)
     shares = counts / 2000
     others = (1 - own_share) / 9
@@ -55,4 +55,4 @@ def test_colours_may_have_channels():
 
 def test_unknown_rule():
     with pytest.raises(InvalidSettingError, match="`rule` to be 'label' or 'any' or 'wrong'"):
-        drawn_colours(Y, num_colours=10, rule="right", stream=random_stream(0))
+        draw_colours(Y, num_colours=10, rule="right", stream=random_stream(0))

@@ -2,7 +2,11 @@ import pytest
 import torch
 
 from rightreasons.datasets.images.manifest import read_manifest
-from rightreasons.datasets.images.reader import ImageReader, decode_into_memory, decoding_problems
+from rightreasons.datasets.images.reader import (
+    ImageReader,
+    decode_into_memory,
+    find_decoding_problems,
+)
 
 
 @pytest.fixture
@@ -14,7 +18,7 @@ def reader(pets):
 def test_a_batch_holds_what_the_reader_reads(pets, reader, workers):
     entries = read_manifest(pets)[0].part("train")
     batch, problems = decode_into_memory(entries, reader, has_groups=True, workers=workers)
-    assert problems == decoding_problems(entries, reader, workers=workers) == []
+    assert problems == find_decoding_problems(entries, reader, workers=workers) == []
     assert torch.equal(batch.x, torch.stack([reader.image(entry) for entry in entries]))
     assert torch.equal(batch.mask, torch.stack([reader.mask(entry) for entry in entries]))
     assert batch.annotated.tolist() == [False, True, True, False, True, True]
@@ -34,7 +38,7 @@ def test_every_damaged_file_is_reported(pets, reader):
         content = (pets / name).read_bytes()
         (pets / name).write_bytes(content[: len(content) * 2 // 3])
     _, problems = decode_into_memory(entries, reader, has_groups=True, workers=2)
-    assert problems == decoding_problems(entries, reader, workers=2)
+    assert problems == find_decoding_problems(entries, reader, workers=2)
     starts = [problem.split(": ")[0] for problem in problems]
     assert starts == [
         "row 5, images/3.png",

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rightreasons.datasets.images.manifest import read_manifest
-from rightreasons.datasets.images.reader import ImageReader, collected
+from rightreasons.datasets.images.reader import ImageReader, collect_problems
 from rightreasons.errors import DatasetCorruptError
 
 
@@ -35,10 +35,10 @@ def test_problems_name_row_and_file(reader, entries):
 
 def test_collecting_goes_on_after_bad_files_only():
     problems = []
-    with collected(problems):
+    with collect_problems(problems):
         raise DatasetCorruptError("first")
-    with collected(problems):
+    with collect_problems(problems):
         pass
-    with pytest.raises(KeyError), collected(problems):
+    with pytest.raises(KeyError), collect_problems(problems):
         raise KeyError
     assert problems == ["first"]

@@ -3,7 +3,7 @@ import torch
 
 from rightreasons.datasets.dataset import Card, InMemory
 from rightreasons.datasets.images.manifest import read_manifest
-from rightreasons.datasets.images.splits import Reading, checked_size, image_splits
+from rightreasons.datasets.images.splits import Reading, check_size, image_splits
 from rightreasons.datasets.images.stream import ImageStream
 from rightreasons.errors import DatasetCorruptError, InvalidSettingError
 
@@ -64,15 +64,15 @@ def test_a_threshold_makes_masks_hard(pets, save_image):
 
 
 def test_sizes():
-    assert checked_size(None) is None
-    assert checked_size(5) == (5, 5)
-    assert checked_size([4, 6]) == (4, 6)
+    assert check_size(None) is None
+    assert check_size(5) == (5, 5)
+    assert check_size([4, 6]) == (4, 6)
     with pytest.raises(
         InvalidSettingError, match="a number of pixels or height and width, but got '"
     ):
-        checked_size("5")
+        check_size("5")
     with pytest.raises(InvalidSettingError, match="Expected `size` to be a whole number from 1"):
-        checked_size((0, 4))
+        check_size((0, 4))
 
 
 @pytest.mark.parametrize(

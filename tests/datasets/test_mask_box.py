@@ -1,6 +1,6 @@
 import torch
 
-from rightreasons.datasets.masks import Box, bounding_box, in_box
+from rightreasons.datasets.masks import Box, bounding_box, move_to_box
 
 
 def slow_box(mask):
@@ -26,7 +26,7 @@ def test_an_empty_mask_has_no_height():
 def test_moving_keeps_the_shape():
     mask = torch.zeros(1, 1, 6, 6)
     mask[0, 0, :2, :3] = torch.tensor([[1.0, 0.5, 0.0], [0.0, 0.2, 1.0]])
-    found = in_box(mask, box(0, 0, 2, 3), box(3, 2, 2, 3))
+    found = move_to_box(mask, box(0, 0, 2, 3), box(3, 2, 2, 3))
     assert torch.equal(found[0, 0, 3:5, 2:5], mask[0, 0, :2, :3])
     assert found.sum() == mask.sum()
 
@@ -34,15 +34,15 @@ def test_moving_keeps_the_shape():
 def test_stretching_and_shrinking_take_the_nearest_pixel():
     mask = torch.zeros(1, 1, 4, 4)
     mask[0, 0, 0, :2] = torch.tensor([0.3, 0.6])
-    wide = in_box(mask, box(0, 0, 1, 2), box(0, 0, 2, 4))
+    wide = move_to_box(mask, box(0, 0, 1, 2), box(0, 0, 2, 4))
     row = torch.tensor([0.3, 0.3, 0.6, 0.6])
     assert torch.equal(wide[0, 0], torch.stack([row, row, 0 * row, 0 * row]))
-    assert torch.equal(in_box(wide, box(0, 0, 2, 4), box(0, 0, 1, 2)), mask)
+    assert torch.equal(move_to_box(wide, box(0, 0, 2, 4), box(0, 0, 1, 2)), mask)
 
 
 def test_what_leaves_the_image_is_lost():
     mask = torch.ones(1, 1, 3, 3)
-    assert in_box(mask, box(0, 0, 3, 3), box(-1, 2, 3, 3))[0, 0].tolist() == [
+    assert move_to_box(mask, box(0, 0, 3, 3), box(-1, 2, 3, 3))[0, 0].tolist() == [
         [0, 0, 1],
         [0, 0, 1],
         [0, 0, 0],

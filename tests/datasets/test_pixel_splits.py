@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from rightreasons.datasets import Augmented, Card
-from rightreasons.datasets.images.pixels import PixelPart, pixel_places, pixel_splits
+from rightreasons.datasets.images.pixels import PixelPart, pixel_splits, split_training
 from rightreasons.errors import InvalidSettingError
 
 CARD = Card(name="small", shape=(1, 2, 2), classes=("0", "1"))
@@ -33,12 +33,12 @@ def test_every_image_is_in_one_part_and_test_images_keep_their_order():
 def test_the_draw_depends_on_the_name_and_the_seed_and_subsets_are_nested():
     y = torch.arange(40) % 2
     settings = {"name": "one", "seed": 0, "validation": 10}
-    val, train = pixel_places(y, subset=20, **settings)
-    other, smaller = pixel_places(y, subset=8, **settings)
+    val, train = split_training(y, subset=20, **settings)
+    other, smaller = split_training(y, subset=8, **settings)
     assert torch.equal(val, other) and {*smaller.tolist()} < {*train.tolist()}
     assert not {*val.tolist()} & {*train.tolist()}
     for change in ({"name": "two"}, {"seed": 1}):
-        assert not torch.equal(val, pixel_places(y, subset=None, **{**settings, **change})[0])
+        assert not torch.equal(val, split_training(y, subset=None, **{**settings, **change})[0])
 
 
 @pytest.mark.parametrize(

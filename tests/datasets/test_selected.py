@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from rightreasons.datasets import Augmented, InMemory, folder
-from rightreasons.datasets.wrappers import Selected, selected
+from rightreasons.datasets.wrappers import Selected, select
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
@@ -14,7 +14,7 @@ PLACES = torch.tensor([5, 0, 3])
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_samples_are_numbered_anew(pets, in_memory):
     base = folder(pets, mask_polarity="irrelevant", in_memory=in_memory, workers=2).train
-    data = selected(base, PLACES)
+    data = select(base, PLACES)
     assert isinstance(data, InMemory if in_memory else Selected)
     assert len(data) == 3
     whole = base.take(PLACES)
@@ -30,7 +30,7 @@ def test_samples_are_numbered_anew(pets, in_memory):
     assert torch.equal(data.groups, base.groups[PLACES])
     assert data.has_masks
     assert data.card.train_group_counts == tuple(torch.bincount(data.groups, minlength=2).tolist())
-    assert data.digest() not in (base.digest(), selected(base, PLACES[:2]).digest())
+    assert data.digest() not in (base.digest(), select(base, PLACES[:2]).digest())
 
 
 def test_augmented_data_are_drawn_anew(pets):

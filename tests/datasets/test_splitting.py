@@ -2,27 +2,28 @@ import torch
 
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets import Card
-from rightreasons.datasets.splitting import group_counts, in_memory_splits, stratified
+from rightreasons.datasets.splitting import group_counts, in_memory_splits, stratified_split
 from rightreasons.types import Batch
 
 
 def test_every_sample_goes_to_exactly_one_part():
     y = torch.randint(7, (997,), generator=torch.Generator().manual_seed(0))
-    parts = stratified(y, sizes=[100, 0, 250], stream=random_stream(0))
+    parts = stratified_split(y, sizes=[100, 0, 250], stream=random_stream(0))
     assert [len(part) for part in parts] == [100, 0, 250, 647]
     assert torch.cat(parts).sort().values.tolist() == list(range(997))
 
 
 def test_labels_have_the_same_share_everywhere():
     y = torch.cat([torch.zeros(900, dtype=torch.long), torch.ones(90, dtype=torch.long)])
-    for part in stratified(y, sizes=[110, 220], stream=random_stream(1)):
+    for part in stratified_split(y, sizes=[110, 220], stream=random_stream(1)):
         assert abs(int(y[part].sum()) - len(part) / 11) <= 1
 
 
 def test_the_draw_is_random_within_a_label_and_repeats_with_the_stream():
     y = torch.zeros(100, dtype=torch.long)
     first, again, other = (
-        stratified(y, sizes=[50], stream=random_stream(seed))[0].tolist() for seed in (0, 0, 1)
+        stratified_split(y, sizes=[50], stream=random_stream(seed))[0].tolist()
+        for seed in (0, 0, 1)
     )
     assert first == again != other
     assert first != list(range(50))

@@ -1,4 +1,4 @@
-"""Other people's data as a `Dataset`: a batch, or a map-style torch data set."""
+"""The user's own data as a `Dataset`: a batch, or a map-style torch data set."""
 
 from __future__ import annotations
 
@@ -28,24 +28,25 @@ KEYS = {"x": ("x", "input"), "y": ("y", "label"), "mask": ("mask",), "group": ("
 
 
 def as_dataset(data: object, *, workers: int = 0, seed: int = 0) -> Dataset:
-    """Make a data set of what people have.
+    """Make a data set from a batch or a torch data set.
 
-    - A `Dataset` is passed through.
-    - A `Batch` is held in memory; so is a torch `TensorDataset` of x, y[, mask[, group]].
-    - The items of a map-style torch data set are tuples ``(x, y[, mask[, group]])`` or dicts with
-      the keys ``x`` or ``input``, ``y`` or ``label``, and optionally ``mask`` and ``group``;
-      other keys are ignored. A mask of None is a sample nobody annotated, a group of None or -1
-      one nobody knows. Batches are collated when they are taken. Labels and groups are read off
-      the items, once, when they are first asked for.
+    - A `Dataset` is returned as it is.
+    - A `Batch` is kept in memory; so is a torch `TensorDataset` of x, y[, mask[, group]].
+    - The items of a map-style torch data set are tuples ``(x, y[, mask[, group]])`` or dicts.
+      The keys of a dict are ``x`` or ``input``, ``y`` or ``label``, and optionally ``mask`` and
+      ``group``; other keys are ignored. A mask of None means not annotated; a group of None or
+      -1 means unknown. Batches are collated when they are taken. Labels and groups are read once,
+      from all items, when they are first needed.
 
     Args:
         data: One of these.
-        workers: How many processes prepare the batches of a torch data set ahead of time.
-        seed: Of whatever the items of a torch data set draw from torch, NumPy or `random`; a draw
-            depends on the seed, the epoch and the sample, not on workers or batches.
+        workers: Number of processes that prepare the batches of a torch data set.
+        seed: Random seed for what the items of a torch data set draw from torch, NumPy or
+            `random`. A draw depends on the seed, the epoch and the sample, not on workers or
+            batches.
 
     Raises:
-        InvalidBatchError: It is something else; the message says what to pass.
+        InvalidBatchError: ``data`` is something else; the message says what to pass.
 
     Example:
         >>> pairs = torch_data.TensorDataset(torch.rand(4, 3), torch.tensor([0, 1, 1, 0]))
@@ -97,14 +98,14 @@ class _MapStyle(Dataset):
 
     def take(self, rows: Tensor) -> Batch:
         samples = [self._item(row) for row in rows.tolist()]
-        x = _stacked([sample["x"] for sample in samples], "x")
-        y = _stacked([sample["y"] for sample in samples], "y")
+        x = _stack([sample["x"] for sample in samples], "x")
+        y = _stack([sample["y"] for sample in samples], "y")
         mask = annotated = group = None
         if self._has_masks:
-            given = [sample.get("mask") for sample in samples]
-            annotated = torch.tensor([one is not None for one in given])
+            masks = [sample.get("mask") for sample in samples]
+            annotated = torch.tensor([one is not None for one in masks])
             blank = torch.zeros_like(x[0, :1])
-            mask = _stacked([blank if one is None else one for one in given], "mask")
+            mask = _stack([blank if one is None else one for one in masks], "mask")
         if self._has_groups:
             group = torch.tensor([_group(sample) for sample in samples])
         return Batch(x=x, y=y, mask=mask, annotated=annotated, group=group, index=rows)
@@ -114,7 +115,7 @@ class _MapStyle(Dataset):
 
     def _item(self, row: int) -> dict[str, Any]:
         with drawn_from(self.seed, self.epoch, row):
-            return _parts(self.items[row], row)
+            return _read_item(self.items[row], row)
 
     def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
         return read_ahead(self.take, rows, workers=self.workers)
@@ -128,7 +129,7 @@ class _MapStyle(Dataset):
 
     @cached_property
     def card(self) -> Card:  # type: ignore[override]
-        """Counted off the items."""
+        """Class and group names are the numbers that occur in the items."""
         groups = self.groups
         num_groups = 0 if groups is None else int(groups.max()) + 1
         return Card(
@@ -158,26 +159,27 @@ class _MapStyle(Dataset):
         return sha.hexdigest()
 
 
-def _parts(item: object, row: int) -> dict[str, Any]:
+def _read_item(item: object, row: int) -> dict[str, Any]:
+    """Name the parts of an item: x, y and, if it has them, mask and group."""
     if isinstance(item, Mapping):
-        found = {
+        parts = {
             name: next((item[key] for key in keys if key in item), None)
             for name, keys in KEYS.items()
             if any(key in item for key in keys)
         }
     elif isinstance(item, Sequence) and not isinstance(item, str) and 2 <= len(item) <= len(KEYS):
-        found = dict(zip(KEYS, item, strict=False))
+        parts = dict(zip(KEYS, item, strict=False))
     else:
-        found = {}
-    if found.get("x") is None or found.get("y") is None:
+        parts = {}
+    if parts.get("x") is None or parts.get("y") is None:
         what = type(item).__name__
         if isinstance(item, Mapping):
             what = f"dict with the keys {', '.join(map(str, item))}"
         raise InvalidBatchError(f"Expected {ACCEPTED}, but item {row} is a {what}.")
-    return found
+    return parts
 
 
-def _stacked(values: list[Any], name: str) -> Tensor:
+def _stack(values: list[Any], name: str) -> Tensor:
     tensors = [_tensor(value, name) for value in values]
     shapes = sorted({tuple(tensor.shape) for tensor in tensors})
     if len(shapes) > 1:

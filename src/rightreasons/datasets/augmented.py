@@ -1,51 +1,36 @@
-"""Images flipped and cropped at random in training, their masks in the same way."""
+"""Random flips and crops of training images and their masks."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.core.checks import check_flag, check_integer
 from rightreasons.core.rng import random_stream
-from rightreasons.datasets.dataset import Dataset, TransformedDataset
+from rightreasons.datasets.dataset import Dataset, Splits, TransformedDataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.types import Batch
 
-__all__ = ["Augmented", "moved"]
-
-
-def moved(image: Tensor, *, rows: Tensor, columns: Tensor) -> Tensor:
-    """Take the pixels of each image from other rows and columns.
-
-    Args:
-        image: ``(N, C, H, W)``.
-        rows: ``(N, H)``: which row of the image each row of the result is.
-        columns: ``(N, W)``, likewise.
-
-    Example:
-        >>> image = torch.tensor([[[[1, 2], [3, 4]]]])
-        >>> moved(image, rows=torch.tensor([[1, 0]]), columns=torch.tensor([[0, 0]]))
-        tensor([[[[3, 3],
-                  [1, 1]]]])
-    """
-    by_rows = image.gather(2, rows[:, None, :, None].expand(image.shape))
-    return by_rows.gather(3, columns[:, None, None, :].expand(image.shape))
+__all__ = ["Augmented", "augment_training", "check_augmentation", "gather_pixels"]
 
 
 class Augmented(TransformedDataset):
-    """A data set of images that training sees flipped and cropped, anew in every epoch.
+    """Images with random flips and crops in training, drawn again for every epoch.
 
-    Itself it is the data unchanged; `at_epoch` gives what training sees. That depends on the
-    seed, the epoch and the place of the sample alone: not on the order of the batches, nor on how
-    many processes read them.
+    Without an epoch the images are unchanged; `at_epoch` gives the augmented images. They depend
+    on the seed, the epoch and the index of the sample alone. The order of the batches and the
+    number of worker processes do not matter.
 
     Args:
         base: Images ``(C, H, W)``.
-        flip: Mirror left and right in half of the cases.
-        crop: Crop an image whose edges were repeated this many pixels outwards, at a random
-            place, that is: move it by up to so many pixels up or down, left or right.
-        seed: From 0.
-        epoch: None for the data unchanged.
+        flip: Mirror each image left to right with probability 1/2.
+        crop: Largest shift in pixels, up or down and left or right. The pixels at the edge are
+            repeated.
+        seed: Random seed for flips and shifts, from 0.
+        epoch: The epoch; None for unchanged images.
     """
 
     def __init__(
@@ -73,8 +58,8 @@ class Augmented(TransformedDataset):
             self._flipped = torch.from_numpy(flipped & flip)
             self._shifts = torch.from_numpy(stream.integers(-crop, crop + 1, size=(len(base), 2)))
 
+    @override
     def at_epoch(self, epoch: int) -> Dataset:
-        """See `Dataset.at_epoch`."""
         return Augmented(
             self.base.at_epoch(epoch),
             flip=self.flip,
@@ -92,11 +77,11 @@ class Augmented(TransformedDataset):
         return Augmented(base, flip=self.flip, crop=self.crop, seed=self.seed, epoch=self.epoch)
 
     def digest(self) -> str:
-        """That of the data unchanged: how training sees them is a setting."""
+        """The digest of the unchanged data: augmentation is a setting."""
         return self.base.digest()
 
+    @override
     def transform(self, batch: Batch, indices: Tensor) -> Batch:
-        """See `TransformedDataset.transform`."""
         if self.epoch is None:
             return batch
         height, width = batch.x.shape[2:]
@@ -108,5 +93,37 @@ class Augmented(TransformedDataset):
         mask = batch.mask
         if mask is not None:
             full = mask.expand(-1, -1, height, width)
-            mask = moved(full, rows=rows, columns=columns)
-        return batch.with_(x=moved(batch.x, rows=rows, columns=columns), mask=mask)
+            mask = gather_pixels(full, rows=rows, columns=columns)
+        return batch.with_(x=gather_pixels(batch.x, rows=rows, columns=columns), mask=mask)
+
+
+def check_augmentation(flip: object, crop: object, seed: object) -> None:
+    """Check the settings of `Augmented` before any file is read."""
+    check_flag("flip", flip)
+    check_integer("crop", crop, low=0)
+    check_integer("seed", seed, low=0)
+
+
+def augment_training(splits: Splits, *, flip: bool, crop: int, seed: int) -> Splits:
+    """Augment the training images, if ``flip`` or ``crop`` asks for it."""
+    if not (flip or crop):
+        return splits
+    return replace(splits, train=Augmented(splits.train, flip=flip, crop=crop, seed=seed))
+
+
+def gather_pixels(image: Tensor, *, rows: Tensor, columns: Tensor) -> Tensor:
+    """Take the pixels of each image from other rows and columns.
+
+    Args:
+        image: ``(N, C, H, W)``.
+        rows: ``(N, H)``: the source row of each row of the result.
+        columns: ``(N, W)``: the source column of each column of the result.
+
+    Example:
+        >>> image = torch.tensor([[[[1, 2], [3, 4]]]])
+        >>> gather_pixels(image, rows=torch.tensor([[1, 0]]), columns=torch.tensor([[0, 0]]))
+        tensor([[[[3, 3],
+                  [1, 1]]]])
+    """
+    by_rows = image.gather(2, rows[:, None, :, None].expand(image.shape))
+    return by_rows.gather(3, columns[:, None, None, :].expand(image.shape))

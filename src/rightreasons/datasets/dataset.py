@@ -1,4 +1,4 @@
-"""What a data set is: rows that can be taken as a `Batch`, and a card that says what they are."""
+"""The data set interface, a data set in memory, the splits and their card."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["Card", "Dataset", "InMemory", "Splits", "TransformedDataset"]
 
 @dataclass(frozen=True)
 class Card:
-    """What a reader must know of a data set before trusting a number measured on it.
+    """The description of a data set: origin, licence, shortcut, names and shape.
 
     Args:
-        name: As in the registry.
+        name: The name in the registry.
         description: One sentence.
-        source: Where the samples come from.
-        licence: Under what terms.
+        source: Origin of the samples.
+        licence: Terms of use.
         shortcut: What must not matter, and how it tells the label in training.
-        classes: Names, in the order of the labels.
-        groups: Names, in the order of the group numbers; empty if there are none.
-        shape: Of one sample, ``(C, H, W)`` for images.
-        valid_range: Smallest and largest value a feature may take.
-        train_group_counts: How many training samples each group has.
+        classes: Class names, in the order of the labels.
+        groups: Group names, in the order of the group numbers; empty if there are no groups.
+        shape: Shape of one sample, ``(C, H, W)`` for images.
+        valid_range: Smallest and largest value of a feature.
+        train_group_counts: Number of training samples of each group.
     """
 
     name: str = "data"
@@ -54,10 +54,7 @@ class Card:
 
 
 class Dataset(ABC):
-    """Rows that can be taken as a batch.
-
-    A data set is `take`, its length, its labels and a card; everything else has a default.
-    """
+    """Base class of data sets: samples that are taken by index, and a card."""
 
     card: Card
 
@@ -66,7 +63,7 @@ class Dataset(ABC):
 
     @abstractmethod
     def take(self, rows: Tensor) -> Batch:
-        """The samples at ``rows``, a 1-d tensor of positions, with ``index = rows``."""
+        """Take the samples at ``rows``, a 1-d tensor of indices; ``index`` is ``rows``."""
 
     @property
     @abstractmethod
@@ -85,25 +82,25 @@ class Dataset(ABC):
 
     @abstractmethod
     def digest(self) -> str:
-        """A SHA-256 that changes whenever a sample, label, mask or group does."""
+        """A SHA-256 of all samples, labels, masks and groups."""
 
     def at_epoch(self, epoch: int) -> Dataset:
-        """The data as training sees them in this epoch; itself unless they are drawn anew."""
+        """The training data of an epoch; the data set itself unless samples change by epoch."""
         del epoch
         return self
 
     def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
-        """One batch for each tensor of positions; subclasses may read ahead."""
-        for positions in rows:
-            yield self.take(positions)
+        """Yield one batch for each tensor of indices; subclasses may read ahead."""
+        for indices in rows:
+            yield self.take(indices)
 
 
 class InMemory(Dataset):
-    """A data set whose tensors are held in memory and batched by slicing them.
+    """A data set in memory.
 
     Args:
-        batch: All samples; checked once here, trusted in every slice.
-        card: What they are; class and group names are counted off the data if it has none.
+        batch: All samples.
+        card: Description of the data. Missing class and group names become numbers.
 
     Example:
         >>> import torch
@@ -131,32 +128,32 @@ class InMemory(Dataset):
     def __len__(self) -> int:
         return len(self.batch)
 
+    @override
     def take(self, rows: Tensor) -> Batch:
-        """See `Dataset.take`."""
         return self.batch[rows].with_(index=rows)
 
     @property
+    @override
     def labels(self) -> Tensor:
-        """See `Dataset.labels`."""
         return self.batch.y
 
     @property
+    @override
     def groups(self) -> Tensor | None:
-        """See `Dataset.groups`."""
         return self.batch.group
 
     @property
+    @override
     def has_masks(self) -> bool:
-        """See `Dataset.has_masks`."""
         return self.batch.mask is not None
 
+    @override
     def digest(self) -> str:
-        """See `Dataset.digest`."""
         sha = hashlib.sha256()
-        for entry in fields(Batch):
-            part = getattr(self.batch, entry.name)
-            if part is not None and entry.name != "index":
-                sha.update(f"{entry.name} {part.dtype} {tuple(part.shape)}".encode())
+        for column in fields(Batch):
+            part = getattr(self.batch, column.name)
+            if part is not None and column.name != "index":
+                sha.update(f"{column.name} {part.dtype} {tuple(part.shape)}".encode())
                 sha.update(part.detach().cpu().contiguous().numpy())
         return sha.hexdigest()
 
@@ -209,15 +206,15 @@ class TransformedDataset(Dataset):
 
 @dataclass(frozen=True)
 class Splits:
-    """The parts of a data set: to fit, to choose settings, and to judge.
+    """The training, validation and test data of a data set.
 
     Args:
-        train: To fit.
-        val: To choose settings; carries the shortcut wherever the training data do. None if
-            everything was given to training.
-        test: To judge, once.
-        more_tests: Further sets to judge by, such as the same images without the shortcut; runs
-            measure each under its name.
+        train: Data to fit a model on.
+        val: Data to choose settings on; it has the shortcut wherever the training data have it.
+            None if all samples are for training.
+        test: Data for the final evaluation.
+        more_tests: More test sets by name, for example the same images without the shortcut. A
+            run evaluates each of them.
     """
 
     train: Dataset
@@ -235,13 +232,13 @@ class Splits:
 
     @property
     def card(self) -> Card:
-        """The card all parts share."""
+        """The card of all parts."""
         return self.train.card
 
     def digest(self) -> str:
         """A SHA-256 over all parts."""
-        always = (self.train, self.val, self.test)
-        parts = [part.digest() for part in always if part is not None]
+        parts = (self.train, self.val, self.test)
+        digests = [part.digest() for part in parts if part is not None]
         for name, part in self.more_tests.items():
-            parts += [name, part.digest()]
-        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+            digests += [name, part.digest()]
+        return hashlib.sha256(" ".join(digests).encode()).hexdigest()

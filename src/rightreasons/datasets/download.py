@@ -1,4 +1,4 @@
-"""Fetching one file: from the first mirror that has it, checked, and whole or not at all."""
+"""Download of one file, from the first mirror that has it, with a check of its content."""
 
 import hashlib
 import http.client
@@ -17,24 +17,23 @@ __all__ = ["download"]
 
 CHUNK_BYTES = 1 << 18
 TIMEOUT_SECONDS = 30.0
-GZIP_WINDOW = 31  # zlib's number for "with a gzip header"
+GZIP_WINDOW = 31  # zlib's code for data with a gzip header
 
 
 def download(urls: Sequence[str], path: Path, *, sha256: str, unpack: bool = False) -> None:
-    """Fetch a file; it appears under its name only when complete and checked.
+    """Download a file; it gets its name only when it is complete and checked.
 
-    An interruption leaves nothing behind, and two processes that fetch the same file do not
-    disturb each other.
+    An interruption leaves no file behind. Two processes may download the same file.
 
     Args:
-        urls: Mirrors, tried in turn.
-        path: Where to put it; its folder is created.
-        sha256: Of what is stored, that is of the unpacked content with ``unpack``.
-        unpack: Whether to decompress gzip on the way.
+        urls: Mirrors, tried in this order.
+        path: Target file; its folder is created.
+        sha256: SHA-256 of the stored content, that is of the unpacked content with ``unpack``.
+        unpack: Whether to decompress gzip while downloading.
 
     Raises:
         DatasetNotFoundError: No mirror could be reached.
-        DatasetCorruptError: A mirror sent something else.
+        DatasetCorruptError: A mirror sent other content.
         OutputError: The folder cannot be written.
     """
     try:
@@ -51,17 +50,17 @@ def download(urls: Sequence[str], path: Path, *, sha256: str, unpack: bool = Fal
         with os.fdopen(handle, "wb") as target:
             for url in urls:
                 try:
-                    found = _fetch(url, target, description=path.name, unpack=unpack)
+                    digest = _fetch(url, target, description=path.name, unpack=unpack)
                 except (OSError, http.client.HTTPException, zlib.error) as error:
                     failures.append(f"{url}: {error}")
                     continue
-                if found == sha256:
+                if digest == sha256:
                     target.close()
                     partial.chmod(0o644)
                     os.replace(partial, path)
                     return
                 corrupt = True
-                failures.append(f"{url}: sha256 {found}, expected {sha256}")
+                failures.append(f"{url}: sha256 {digest}, expected {sha256}")
     finally:
         partial.unlink(missing_ok=True)
     kind = DatasetCorruptError if corrupt else DatasetNotFoundError
@@ -72,7 +71,7 @@ def download(urls: Sequence[str], path: Path, *, sha256: str, unpack: bool = Fal
 
 
 def _fetch(url: str, target: BinaryIO, *, description: str, unpack: bool) -> str:
-    """Overwrite ``target`` with what ``url`` sends; give its SHA-256."""
+    """Overwrite ``target`` with the content of ``url``; return the SHA-256 of what was written."""
     target.seek(0)
     target.truncate()
     sha = hashlib.sha256()

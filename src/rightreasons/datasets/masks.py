@@ -1,6 +1,5 @@
-"""Fewer masks and wrong masks: settings that every data set with masks takes."""
+"""Fewer masks and wrong masks: changes to the training masks of any data set."""
 
-import inspect
 from typing import NamedTuple
 
 import torch
@@ -8,156 +7,43 @@ from torch import Tensor
 
 from rightreasons.core.checks import check_choice, check_fraction, check_integer
 from rightreasons.core.rng import random_stream
-from rightreasons.datasets.augmented import moved
+from rightreasons.datasets.augmented import gather_pixels
 from rightreasons.datasets.dataset import Dataset, Splits
-from rightreasons.datasets.splitting import stratified, with_training
-from rightreasons.datasets.wrappers import change_masks, keep_masks, selected
+from rightreasons.datasets.splitting import change_training, stratified_split
+from rightreasons.datasets.wrappers import change_masks, keep_masks, select
 from rightreasons.errors import InvalidSettingError
 
 __all__ = [
     "CORRUPTIONS",
     "KEEPS",
-    "MASK_SETTINGS",
     "Box",
     "bounding_box",
     "corrupt_masks",
-    "in_box",
     "mask_count",
     "mask_fraction",
-    "with_mask_settings",
+    "move_to_box",
 ]
 
-
-class Box(NamedTuple):
-    """Boxes ``(N,)``: first row and column, height and width; height 0 for an empty mask."""
-
-    top: Tensor
-    left: Tensor
-    height: Tensor
-    width: Tensor
-
-
-def bounding_box(mask: Tensor) -> Box:
-    """Find the smallest box around what is not zero in each mask ``(N, C, H, W)``.
-
-    Example:
-        >>> mask = torch.zeros(1, 1, 4, 6)
-        >>> mask[0, 0, 1:3, 2] = 1
-        >>> [int(value) for value in bounding_box(mask)]
-        [1, 2, 2, 1]
-    """
-    inside = (mask > 0).any(dim=1)  # (N, H, W)
-    top, height = _span(inside.any(dim=2))
-    left, width = _span(inside.any(dim=1))
-    return Box(top=top, left=left, height=height, width=width)
-
-
-def in_box(mask: Tensor, old: Box, new: Box) -> Tensor:
-    """Stretch what lies in the box ``old`` of each mask into the box ``new``.
-
-    Every pixel of the new box takes the nearest one of the old, so that no new values appear.
-    What would lie outside the image is lost.
-
-    Args:
-        mask: ``(N, C, H, W)``.
-        old: Boxes inside the image.
-        new: Boxes of height and width from 1; they may reach over the edge.
-    """
-    rows, in_rows = _sources(mask.shape[2], old.top, old.height, new.top, new.height)
-    columns, in_columns = _sources(mask.shape[3], old.left, old.width, new.left, new.width)
-    inside = in_rows[:, None, :, None] & in_columns[:, None, None, :]
-    return moved(mask, rows=rows, columns=columns) * inside
-
-
-def _span(occupied: Tensor) -> tuple[Tensor, Tensor]:
-    """First place and length of the span of True, ``(N, L) -> (N,), (N,)``."""
-    length = occupied.shape[1]
-    first = occupied.long().argmax(dim=1)
-    last = length - 1 - occupied.flip(1).long().argmax(dim=1)
-    return first, torch.where(occupied.any(dim=1), last - first + 1, 0)
-
-
-def _sources(
-    length: int, old_start: Tensor, old_size: Tensor, new_start: Tensor, new_size: Tensor
-) -> tuple[Tensor, Tensor]:
-    """For each place of the image, which one it is taken from, and whether it is in the box."""
-    steps = torch.arange(length, device=old_start.device) - new_start[:, None]  # (N, L)
-    inside = (steps >= 0) & (steps < new_size[:, None])
-    # the middle of a new pixel lies in the old pixel of the same share of the box
-    scaled = (2 * steps + 1) * old_size[:, None] // (2 * new_size[:, None])
-    return (old_start[:, None] + scaled).clamp(0, length - 1), inside
-
-
+KEEPS = ("masks", "data")
+CORRUPTIONS = ("misposition", "shift", "shrink", "dilation")
 CHUNK = 500
 
 
-def mask_count(splits: Splits, *, num_masks: int, seed: int = 0) -> Splits:
-    """Keep so many of the training masks that are not empty.
-
-    They are drawn at random and stratified by label. All other training samples get a mask of
-    zeros and ``annotated=False``, those too whose mask was empty before: nobody looked at them.
-    For one seed fewer masks are among more. Validation and test data stay as they are. All
-    training masks are read once.
-
-    Args:
-        splits: A data set with masks. Left as it is.
-        num_masks: How many, from 0; no more than there are.
-        seed: Of the draw.
-
-    Example:
-        >>> from rightreasons.datasets import decoy_digits
-        >>> few = mask_count(decoy_digits(), num_masks=20)
-        >>> len(few.train), int(few.train.batch.annotated.sum())
-        (1000, 20)
-    """
-    num_masks = check_integer("num_masks", num_masks, low=0)
-    if not splits.train.has_masks:
-        raise InvalidSettingError(
-            f"Expected a data set with masks, but {splits.card.name!r} has none in training."
-        )
-    stream = random_stream(seed, "mask_count")
-
-    def fewer(train: Dataset) -> Dataset:
-        masked = _masked_places(train)
-        if num_masks > len(masked):
-            raise InvalidSettingError(
-                f"Expected `num_masks` of at most {len(masked)}, the training masks of "
-                f"{splits.card.name!r} that are not empty, but got {num_masks}."
-            )
-        kept, _ = stratified(train.labels[masked], sizes=[num_masks], stream=stream)
-        return keep_masks(train, masked[kept], key=f"mask_count {num_masks} {seed}")
-
-    return with_training(splits, fewer, said=f"{num_masks} training masks are kept.")
-
-
-def _masked_places(data: Dataset) -> Tensor:
-    places = torch.arange(len(data))
-    found = [
-        rows[mask.flatten(1).any(dim=1).cpu()]
-        for rows in torch.split(places, CHUNK)
-        if (mask := data.take(rows).mask) is not None
-    ]
-    return torch.cat(found) if found else places[:0]
-
-
-KEEPS = ("masks", "data")
-
-
 def mask_fraction(splits: Splits, *, fraction: float, keep: str = "masks", seed: int = 0) -> Splits:
-    """Keep the masks of a share of the training samples, or these samples alone.
+    """Keep the masks of a fraction of the training samples, or these samples alone.
 
-    The share is drawn at random and stratified by label. For one seed the samples of a smaller
-    share are among those of a larger one. Validation and test data stay as they are.
+    The fraction is drawn at random and stratified by label. For one seed, a smaller fraction is
+    part of a larger one. Validation and test data do not change.
 
-    Differs from the paper: its code draws anew for every share; and on Decoy DERM it throws the
-    reduced masks away, so that every share is all of them.
+    Differs from the paper: its code draws again for every fraction. On Decoy DERM it discards the
+    reduced masks, so that every fraction means all masks.
 
     Args:
-        splits: A data set; with masks, if ``keep="masks"``. Left as it is.
-        fraction: From 0 to 1; of the training samples.
-        keep: ``"masks"``: all samples stay, those outside the share get a mask of zeros and
-            ``annotated=False``; ``"data"``: the training set is cut to the share.
-        seed: Of the draw.
+        splits: A data set; it needs masks if ``keep="masks"``. Not modified.
+        fraction: Fraction of the training samples, from 0 to 1.
+        keep: ``"masks"``: all samples stay, and the others get a mask of zeros and
+            ``annotated=False``; ``"data"``: the others are removed.
+        seed: Random seed for the draw.
 
     Example:
         >>> from rightreasons.datasets import decoy_digits
@@ -169,57 +55,85 @@ def mask_fraction(splits: Splits, *, fraction: float, keep: str = "masks", seed:
     check_choice("keep", keep, KEEPS)
     stream = random_stream(seed, "mask_fraction")
     labels = splits.train.labels
-    share = round(fraction * len(labels))
-    kept, _ = stratified(labels, sizes=[share], stream=stream)
+    num_kept = round(fraction * len(labels))
+    kept, _ = stratified_split(labels, sizes=[num_kept], stream=stream)
     if keep == "data":
-        if not share:
+        if not num_kept:
             raise InvalidSettingError(
                 f"Expected `fraction` to leave training samples, but {fraction:g} of "
                 f"{len(labels)} is none. Choose a larger share, or keep='masks'."
             )
-        said = f"Trained on {fraction:.0%} of the samples."
-        return with_training(splits, lambda train: selected(train, kept), said=said)
-    if not splits.train.has_masks:
-        raise InvalidSettingError(
-            f"Expected a data set with masks, but {splits.card.name!r} has none in training."
-        )
+        note = f"Trained on {fraction:.0%} of the samples."
+        return change_training(splits, lambda train: select(train, kept), note=note)
+    _require_masks(splits)
 
-    def fewer(train: Dataset) -> Dataset:
+    def change(train: Dataset) -> Dataset:
         return keep_masks(train, kept, key=f"mask_fraction {fraction} {seed}")
 
-    return with_training(splits, fewer, said=f"{fraction:.0%} of the training masks are kept.")
+    return change_training(splits, change, note=f"{fraction:.0%} of the training masks are kept.")
 
 
-CORRUPTIONS = ("misposition", "shift", "shrink", "dilation")
+def mask_count(splits: Splits, *, num_masks: int, seed: int = 0) -> Splits:
+    """Keep a number of the training masks that are not empty.
+
+    They are drawn at random and stratified by label. All other training samples get a mask of
+    zeros and ``annotated=False``, also those whose mask was empty before. For one seed, fewer
+    masks are part of more masks. Validation and test data do not change. All training masks are
+    read once.
+
+    Args:
+        splits: A data set with masks. Not modified.
+        num_masks: Number of masks, from 0 to the number of masks that are not empty.
+        seed: Random seed for the draw.
+
+    Example:
+        >>> from rightreasons.datasets import decoy_digits
+        >>> few = mask_count(decoy_digits(), num_masks=20)
+        >>> len(few.train), int(few.train.batch.annotated.sum())
+        (1000, 20)
+    """
+    num_masks = check_integer("num_masks", num_masks, low=0)
+    _require_masks(splits)
+    stream = random_stream(seed, "mask_count")
+
+    def change(train: Dataset) -> Dataset:
+        masked = _find_masked(train)
+        if num_masks > len(masked):
+            raise InvalidSettingError(
+                f"Expected `num_masks` of at most {len(masked)}, the training masks of "
+                f"{splits.card.name!r} that are not empty, but got {num_masks}."
+            )
+        kept, _ = stratified_split(train.labels[masked], sizes=[num_masks], stream=stream)
+        return keep_masks(train, masked[kept], key=f"mask_count {num_masks} {seed}")
+
+    return change_training(splits, change, note=f"{num_masks} training masks are kept.")
 
 
 def corrupt_masks(splits: Splits, *, kind: str, correct: float = 0.0, seed: int = 0) -> Splits:
-    """Make the masks of a share of the training samples wrong.
+    """Make the masks of a fraction of the training samples wrong.
 
-    What happens to a mask happens to its bounding box, and the mask goes with it:
+    The bounding box of a mask changes, and the mask is moved or stretched with it:
 
-    =============== =========================================================================
-    ``misposition`` to a random place of the image where it does not touch where it was
-    ``shift``       towards the middle of the image, up or down and sideways, by 1 pixel to
-                    one less than its sides
-    ``shrink``      to sides from 1 pixel to one less; the side nearest to an edge of the
-                    image stays
-    ``dilation``    to sides from one more pixel to twice as long, growing away from the edge
-                    of the image it is nearest to; what would lie outside is lost
-    =============== =========================================================================
+    - ``misposition``: to a random position in the image that does not touch the old box.
+    - ``shift``: towards the middle of the image, up or down and sideways, by 1 pixel to one less
+      than its sides.
+    - ``shrink``: to sides from 1 pixel to one less. The side nearest to an edge of the image
+      stays.
+    - ``dilation``: to sides from one more pixel to twice as long. The box grows away from the
+      nearest edge of the image; pixels outside the image are lost.
 
-    One number is drawn for both sides of a box, so squares stay squares. The share that stays
-    right is stratified by label, and for one seed the right masks of a smaller share are among
-    those of a larger one. Empty masks, validation and test data stay as they are.
+    One number is drawn for both sides of a box, so squares stay squares. The masks that stay
+    right are stratified by label. For one seed, a smaller fraction of right masks is part of a
+    larger one. Empty masks, validation and test data do not change.
 
-    Differs from the paper: it knows squares in corners only, and puts a misplaced one into the
-    middle of the image; here any place that is free will do.
+    Differs from the paper: it has squares in corners only, and moves them to the middle of the
+    image. Here any free position is possible.
 
     Args:
-        splits: Images with masks. Left as they are.
+        splits: Images with masks. Not modified.
         kind: One of the four.
-        correct: From 0 to 1: the share of the training samples whose masks stay right.
-        seed: Of the share and the places.
+        correct: Fraction of the training samples whose masks stay right, from 0 to 1.
+        seed: Random seed for the fraction and the changes.
 
     Example:
         >>> from rightreasons.datasets import decoy_digits
@@ -236,40 +150,97 @@ def corrupt_masks(splits: Splits, *, kind: str, correct: float = 0.0, seed: int 
             f"shape {card.shape} and {'' if splits.train.has_masks else 'no '}masks in training."
         )
     stream = random_stream(seed, "corrupt_masks", "share")
-    _, chosen = stratified(labels, sizes=[round(correct * len(labels))], stream=stream)
-    wrong = torch.zeros(len(labels), dtype=torch.bool)
-    wrong[chosen] = True
+    _, chosen = stratified_split(labels, sizes=[round(correct * len(labels))], stream=stream)
+    is_wrong = torch.zeros(len(labels), dtype=torch.bool)
+    is_wrong[chosen] = True
     draws = torch.from_numpy(random_stream(seed, "corrupt_masks", kind).random(len(labels)))
 
-    def change(mask: Tensor, annotated: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+    def corrupt(mask: Tensor, annotated: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
         full = mask.expand(-1, -1, *card.shape[1:]).clone()
-        rows = (wrong[places] & (full > 0).flatten(1).any(dim=1)).nonzero()[:, 0]
+        rows = (is_wrong[indices] & (full > 0).flatten(1).any(dim=1)).nonzero()[:, 0]
         if len(rows):
-            full[rows] = _corrupted(full[rows], kind, draws[places[rows]])
+            full[rows] = _corrupt(full[rows], kind, draws[indices[rows]])
         return full, annotated
 
-    def corrupted(train: Dataset) -> Dataset:
-        return change_masks(train, change, key=f"corrupt_masks {kind} {correct} {seed}")
+    def change(train: Dataset) -> Dataset:
+        return change_masks(train, corrupt, key=f"corrupt_masks {kind} {correct} {seed}")
 
-    said = f"{1 - correct:.0%} of the training masks are corrupted: {kind}."
-    return with_training(splits, corrupted, said=said)
+    note = f"{1 - correct:.0%} of the training masks are corrupted: {kind}."
+    return change_training(splits, change, note=note)
 
 
-def _corrupted(mask: Tensor, kind: str, draw: Tensor) -> Tensor:
+class Box(NamedTuple):
+    """Boxes ``(N,)``: first row and column, height and width; height 0 for an empty mask."""
+
+    top: Tensor
+    left: Tensor
+    height: Tensor
+    width: Tensor
+
+
+def bounding_box(mask: Tensor) -> Box:
+    """Find the smallest box around the non-zero pixels of each mask ``(N, C, H, W)``.
+
+    Example:
+        >>> mask = torch.zeros(1, 1, 4, 6)
+        >>> mask[0, 0, 1:3, 2] = 1
+        >>> [int(value) for value in bounding_box(mask)]
+        [1, 2, 2, 1]
+    """
+    inside = (mask > 0).any(dim=1)  # (N, H, W)
+    top, height = _find_span(inside.any(dim=2))
+    left, width = _find_span(inside.any(dim=1))
+    return Box(top=top, left=left, height=height, width=width)
+
+
+def move_to_box(mask: Tensor, old: Box, new: Box) -> Tensor:
+    """Stretch the content of the box ``old`` of each mask into the box ``new``.
+
+    Every pixel of the new box takes the value of the nearest pixel of the old box, so that no new
+    values appear. Pixels outside the image are lost.
+
+    Args:
+        mask: ``(N, C, H, W)``.
+        old: Boxes inside the image.
+        new: Boxes of height and width from 1; they may reach over the edge.
+    """
+    rows, in_rows = _source_pixels(mask.shape[2], old.top, old.height, new.top, new.height)
+    columns, in_columns = _source_pixels(mask.shape[3], old.left, old.width, new.left, new.width)
+    inside = in_rows[:, None, :, None] & in_columns[:, None, None, :]
+    return gather_pixels(mask, rows=rows, columns=columns) * inside
+
+
+def _require_masks(splits: Splits) -> None:
+    if not splits.train.has_masks:
+        raise InvalidSettingError(
+            f"Expected a data set with masks, but {splits.card.name!r} has none in training."
+        )
+
+
+def _find_masked(data: Dataset) -> Tensor:
+    """The indices of the samples whose masks are not empty."""
+    indices = torch.arange(len(data))
+    masked = [
+        rows[mask.flatten(1).any(dim=1).cpu()]
+        for rows in torch.split(indices, CHUNK)
+        if (mask := data.take(rows).mask) is not None
+    ]
+    return torch.cat(masked) if masked else indices[:0]
+
+
+def _corrupt(mask: Tensor, kind: str, draw: Tensor) -> Tensor:
     old = bounding_box(mask)
     height, width = mask.shape[2:]
     if kind == "misposition":
-        top, left = _free_place(old, height, width, draw)
-        return in_box(mask, old, old._replace(top=top, left=left))
-    along_height = _changed_span(old.top, old.height, height, kind, draw)
-    along_width = _changed_span(old.left, old.width, width, kind, draw)
-    new = Box(
-        top=along_height[0], left=along_width[0], height=along_height[1], width=along_width[1]
-    )
-    return in_box(mask, old, new)
+        top, left = _free_position(old, height, width, draw)
+        return move_to_box(mask, old, old._replace(top=top, left=left))
+    new_top, new_height = _change_span(old.top, old.height, height, kind, draw)
+    new_left, new_width = _change_span(old.left, old.width, width, kind, draw)
+    new = Box(top=new_top, left=new_left, height=new_height, width=new_width)
+    return move_to_box(mask, old, new)
 
 
-def _changed_span(
+def _change_span(
     start: Tensor, size: Tensor, length: int, kind: str, draw: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Start and size of the new box along one side of the image."""
@@ -282,8 +253,8 @@ def _changed_span(
     return torch.where(at_start, start, start + size - new_size), new_size
 
 
-def _free_place(box: Box, height: int, width: int, draw: Tensor) -> tuple[Tensor, Tensor]:
-    """A place for each box that is in the image and neither covers nor touches the old one."""
+def _free_position(box: Box, height: int, width: int, draw: Tensor) -> tuple[Tensor, Tensor]:
+    """Draw a position for each box, inside the image and not touching the old box."""
     rows = torch.arange(height, device=draw.device)
     columns = torch.arange(width, device=draw.device)
     fits_down = rows <= (height - box.height)[:, None]
@@ -300,57 +271,26 @@ def _free_place(box: Box, height: int, width: int, draw: Tensor) -> tuple[Tensor
             f"{int(box.height[which])}x{int(box.width[which])} pixels in an image of "
             f"{height}x{width}. Choose another kind of corruption than 'misposition'."
         )
-    place = (draw * count).long()  # the number of the free place
-    found = (free.cumsum(dim=1) > place[:, None]).long().argmax(dim=1)
-    return found // width, found % width
+    number = (draw * count).long()
+    # the pixel at which the running count of free positions first exceeds the drawn number
+    pixel = (free.cumsum(dim=1) > number[:, None]).long().argmax(dim=1)
+    return pixel // width, pixel % width
 
 
-_keep_fraction = mask_fraction  # the setting below has the function's name
+def _find_span(occupied: Tensor) -> tuple[Tensor, Tensor]:
+    """First index and length of the span of True, ``(N, L) -> (N,), (N,)``."""
+    length = occupied.shape[1]
+    first = occupied.long().argmax(dim=1)
+    last = length - 1 - occupied.flip(1).long().argmax(dim=1)
+    return first, torch.where(occupied.any(dim=1), last - first + 1, 0)
 
 
-def with_mask_settings(
-    splits: Splits,
-    *,
-    mask_fraction: float | None = None,
-    mask_fraction_keep: str = "masks",
-    mask_corruption: str | None = None,
-    mask_correct: float = 0.0,
-    num_masks: int | None = None,
-    seed: int = 0,
-) -> Splits:
-    """Corrupt and reduce the training masks, as configurations ask for it.
-
-    Args:
-        splits: A data set with masks.
-        mask_fraction: Share of the training samples that keep their masks; None for all. See
-            `mask_fraction`.
-        mask_fraction_keep: Its ``keep``.
-        mask_corruption: What becomes of the masks, before they are reduced; None for nothing. See
-            `corrupt_masks`.
-        mask_correct: Its ``correct``.
-        num_masks: How many masks are kept in the end, None for all. See `mask_count`.
-        seed: Of all three.
-    """
-    if mask_corruption is not None:
-        splits = corrupt_masks(splits, kind=mask_corruption, correct=mask_correct, seed=seed)
-    elif mask_correct != 0.0:
-        raise InvalidSettingError(
-            f"Expected `mask_corruption` beside `mask_correct`, but got {mask_correct!r} alone. "
-            f"Choose one of {', '.join(CORRUPTIONS)}."
-        )
-    if mask_fraction is not None:
-        splits = _keep_fraction(splits, fraction=mask_fraction, keep=mask_fraction_keep, seed=seed)
-    elif mask_fraction_keep != "masks":
-        raise InvalidSettingError(
-            f"Expected `mask_fraction` beside `mask_fraction_keep`, but got "
-            f"{mask_fraction_keep!r} alone. Pass the share to keep, from 0 to 1."
-        )
-    return splits if num_masks is None else mask_count(splits, num_masks=num_masks, seed=seed)
-
-
-MASK_SETTINGS = tuple(
-    name
-    for name in inspect.signature(with_mask_settings).parameters
-    if name not in ("splits", "seed")
-)
-"""Names of the settings, for messages."""
+def _source_pixels(
+    length: int, old_start: Tensor, old_size: Tensor, new_start: Tensor, new_size: Tensor
+) -> tuple[Tensor, Tensor]:
+    """For each pixel along a side: the old pixel it takes, and whether it is in the new box."""
+    steps = torch.arange(length, device=old_start.device) - new_start[:, None]  # (N, L)
+    inside = (steps >= 0) & (steps < new_size[:, None])
+    # in integers: the old pixel at the same relative position as the centre of the new pixel
+    scaled = (2 * steps + 1) * old_size[:, None] // (2 * new_size[:, None])
+    return (old_start[:, None] + scaled).clamp(0, length - 1), inside

@@ -1,4 +1,4 @@
-"""Work in several threads: a function over many items, and batches read ahead."""
+"""Parallel work: a function over many items in threads, batches in worker processes."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,14 +21,14 @@ Result = TypeVar("Result")
 def map_parallel(
     action: Callable[[int], Result], num_items: int, *, workers: int, description: str
 ) -> list[Result]:
-    """Call ``action`` with 0, 1, 2, … and give the results in this order.
+    """Call ``action`` with 0, 1, 2, … and return the results in this order.
 
     Args:
-        action: Called from several threads; worth it for decoding and reading, which leave the
-            interpreter free.
-        num_items: How often.
-        workers: How many threads; 0 for this one alone.
-        description: For the progress bar.
+        action: Function to call from several threads. This pays for decoding and reading, which
+            release the interpreter's lock.
+        num_items: Number of calls.
+        workers: Number of threads; 0 to use the current thread alone.
+        description: Label of the progress bar.
 
     Example:
         >>> map_parallel(lambda item: item * item, 4, workers=2, description="squaring")
@@ -43,7 +43,7 @@ def map_parallel(
             return results
         pool = ThreadPoolExecutor(max_workers=workers)
         try:
-            for start in range(0, num_items, CHUNK):  # a million waiting items take a gigabyte
+            for start in range(0, num_items, CHUNK):  # a million queued calls take a gigabyte
                 for result in pool.map(action, range(start, min(start + CHUNK, num_items))):
                     results.append(result)
                     advance(1)
@@ -55,25 +55,26 @@ def map_parallel(
 def read_ahead(
     take: Callable[[Tensor], Batch], rows: Iterable[Tensor], *, workers: int
 ) -> Iterator[Batch]:
-    """Yield ``take(positions)`` for each tensor of positions, in order.
+    """Yield ``take(indices)`` for each tensor of indices, in order.
 
-    The workers end when the iterator is exhausted or closed. The global random state is left
-    alone, so that training on streamed data and on data in memory draws the same numbers.
+    The workers end when the iterator is exhausted or closed. The global random state does not
+    change, so that training draws the same numbers for data on disk and in memory.
 
     Args:
-        take: Must give the same batch in every process; it is sent to the workers.
-        rows: One tensor of positions for each batch.
-        workers: How many processes; 0 reads in this one, just in time.
+        take: Function from indices to a batch. It is sent to the workers and must give the same
+            batch in every process.
+        rows: One tensor of indices for each batch.
+        workers: Number of processes; 0 to read in the current process when a batch is needed.
     """
     if not workers:
-        for positions in rows:
-            yield take(positions)
+        for indices in rows:
+            yield take(indices)
         return
     loader = torch_data.DataLoader(
         _Batches(take, list(rows)),
         batch_size=None,
         num_workers=workers,
-        collate_fn=_unchanged,
+        collate_fn=_identity,
         generator=torch.Generator(),  # else the loader draws from the global one
     )
     for batch in loader:
@@ -83,6 +84,8 @@ def read_ahead(
 
 
 class _Batches(torch_data.Dataset[Batch | RightReasonsError]):
+    """The batches as items of a torch data set, for its loader."""
+
     def __init__(self, take: Callable[[Tensor], Batch], rows: list[Tensor]) -> None:
         self.take = take
         self.rows = rows
@@ -93,9 +96,11 @@ class _Batches(torch_data.Dataset[Batch | RightReasonsError]):
     def __getitem__(self, number: int) -> Batch | RightReasonsError:
         try:
             return self.take(self.rows[number])
-        except RightReasonsError as error:  # raised by a loader, its message drowns in a traceback
+        except (
+            RightReasonsError
+        ) as error:  # an error raised in a worker would lose its type and gain a long traceback
             return error
 
 
-def _unchanged(batch: Any) -> Any:
+def _identity(batch: Any) -> Any:
     return batch

@@ -6,59 +6,14 @@ from typing import Any
 
 from rightreasons.core.checks import check_names
 from rightreasons.core.registry import Registry
+from rightreasons.datasets import masks, sets
 from rightreasons.datasets.dataset import Splits
-from rightreasons.datasets.masks import MASK_SETTINGS, with_mask_settings
-from rightreasons.datasets.sets.background_challenge import background_challenge
-from rightreasons.datasets.sets.biased_mnist import biased_mnist
-from rightreasons.datasets.sets.block_mnist import block_mnist
-from rightreasons.datasets.sets.cats_vs_dogs import cats_vs_dogs
-from rightreasons.datasets.sets.celeba_hair import celeba_hair
-from rightreasons.datasets.sets.cifar import cifar10, cifar100
-from rightreasons.datasets.sets.decoy_derm import decoy_derm
-from rightreasons.datasets.sets.decoy_digits import decoy_digits
-from rightreasons.datasets.sets.decoy_ham import decoy_ham
-from rightreasons.datasets.sets.decoy_mnist import decoy_mnist
-from rightreasons.datasets.sets.folder import folder
-from rightreasons.datasets.sets.half_decoy_mnist import half_decoy_mnist
-from rightreasons.datasets.sets.image_folder import image_folder
-from rightreasons.datasets.sets.isic import isic
-from rightreasons.datasets.sets.isic2017 import isic2017
-from rightreasons.datasets.sets.oxford_pets import oxford_pets
-from rightreasons.datasets.sets.plant import plant
-from rightreasons.datasets.sets.salient_imagenet import salient_imagenet
-from rightreasons.datasets.sets.svhn import svhn
-from rightreasons.datasets.sets.textured_mnist import textured_mnist
-from rightreasons.datasets.sets.waterbirds import waterbirds
-from rightreasons.errors import DatasetNotFoundError
+from rightreasons.errors import DatasetNotFoundError, InvalidSettingError
 
-__all__ = ["DATASETS", "describe", "load", "names"]
+__all__ = ["DATASETS", "MASK_SETTINGS", "apply_mask_settings", "describe", "load", "names"]
 
 DATASETS: Registry[Splits] = Registry(
-    "data set",
-    {
-        "block_mnist": block_mnist,
-        "celeba_hair": celeba_hair,
-        "background_challenge": background_challenge,
-        "biased_mnist": biased_mnist,
-        "cats_vs_dogs": cats_vs_dogs,
-        "cifar10": cifar10,
-        "cifar100": cifar100,
-        "decoy_derm": decoy_derm,
-        "decoy_digits": decoy_digits,
-        "decoy_ham": decoy_ham,
-        "decoy_mnist": decoy_mnist,
-        "folder": folder,
-        "half_decoy_mnist": half_decoy_mnist,
-        "image_folder": image_folder,
-        "isic": isic,
-        "isic2017": isic2017,
-        "oxford_pets": oxford_pets,
-        "plant": plant,
-        "salient_imagenet": salient_imagenet,
-        "svhn": svhn,
-        "textured_mnist": textured_mnist,
-        "waterbirds": waterbirds,
-    },
+    "data set", {name: getattr(sets, name) for name in sets.__all__}
 )
 
 
@@ -72,17 +27,17 @@ def load(
     """Load the data set called ``name``.
 
     Args:
-        name: As `names` lists them; a hyphen is an underscore.
-        data_dir: Where its files lie; data sets that need none ignore it.
-        seed: From 0.
-        settings: Those of the function of that name; and for every data set with masks
+        name: A name of `names`; a hyphen is an underscore.
+        data_dir: Folder with the files; data sets without files ignore it.
+        seed: Random seed, from 0.
+        settings: The settings of the data set's function. Every data set with masks also takes
             ``mask_fraction``, ``mask_fraction_keep``, ``mask_corruption``, ``mask_correct`` and
-            ``num_masks``, see `with_mask_settings`.
+            ``num_masks``, as in `apply_mask_settings`.
 
     Raises:
-        UnknownNameError: There is none of that name.
-        InvalidSettingError: It has no such setting, or not with that value.
-        DatasetNotFoundError: It needs a data directory.
+        UnknownNameError: There is no data set of that name.
+        InvalidSettingError: The data set has no such setting, or does not take that value.
+        DatasetNotFoundError: The data set needs a data directory.
 
     Example:
         >>> load("decoy-digits", patch=2).card.name
@@ -93,27 +48,78 @@ def load(
     """
     known = (*DATASETS.settings(name), *MASK_SETTINGS)
     check_names(f"settings of the data set {name!r}", settings, known)
-    of_masks = {key: settings.pop(key) for key in MASK_SETTINGS if key in settings}
-    files: list[str | PathLike[str]] = []
+    mask_settings = {key: settings.pop(key) for key in MASK_SETTINGS if key in settings}
+    folders: list[str | PathLike[str]] = []
     if _needs_data_dir(name):
         if data_dir is None:
             raise DatasetNotFoundError(
                 f"Expected a data directory for {name!r}, but got none. Pass `--data-dir DIR` on "
                 "the command line, or data_dir in Python."
             )
-        files.append(data_dir)
-    splits = DATASETS.create(name, *files, seed=seed, **settings)
-    return with_mask_settings(splits, seed=seed, **of_masks)
+        folders.append(data_dir)
+    splits = DATASETS.create(name, *folders, seed=seed, **settings)
+    return apply_mask_settings(splits, seed=seed, **mask_settings)
 
 
 def names() -> tuple[str, ...]:
-    """All names, sorted."""
+    """The names of all data sets, sorted."""
     return tuple(DATASETS)
 
 
 def describe() -> dict[str, str]:
     """One line for each data set."""
     return DATASETS.describe()
+
+
+def apply_mask_settings(
+    splits: Splits,
+    *,
+    mask_fraction: float | None = None,
+    mask_fraction_keep: str = "masks",
+    mask_corruption: str | None = None,
+    mask_correct: float = 0.0,
+    num_masks: int | None = None,
+    seed: int = 0,
+) -> Splits:
+    """Corrupt and reduce the training masks, in this order.
+
+    Args:
+        splits: A data set with masks.
+        mask_fraction: Fraction of the training samples that keep their masks, or None for all;
+            the ``fraction`` of `mask_fraction`.
+        mask_fraction_keep: The ``keep`` of `mask_fraction`.
+        mask_corruption: The ``kind`` of `corrupt_masks`, or None for no corruption.
+        mask_correct: The ``correct`` of `corrupt_masks`.
+        num_masks: Number of masks to keep in the end, or None for all; as in `mask_count`.
+        seed: Random seed for all three.
+    """
+    if mask_corruption is not None:
+        splits = masks.corrupt_masks(splits, kind=mask_corruption, correct=mask_correct, seed=seed)
+    elif mask_correct != 0.0:
+        raise InvalidSettingError(
+            f"Expected `mask_corruption` beside `mask_correct`, but got {mask_correct!r} alone. "
+            f"Choose one of {', '.join(masks.CORRUPTIONS)}."
+        )
+    if mask_fraction is not None:
+        splits = masks.mask_fraction(
+            splits, fraction=mask_fraction, keep=mask_fraction_keep, seed=seed
+        )
+    elif mask_fraction_keep != "masks":
+        raise InvalidSettingError(
+            f"Expected `mask_fraction` beside `mask_fraction_keep`, but got "
+            f"{mask_fraction_keep!r} alone. Pass the share to keep, from 0 to 1."
+        )
+    if num_masks is not None:
+        splits = masks.mask_count(splits, num_masks=num_masks, seed=seed)
+    return splits
+
+
+MASK_SETTINGS = tuple(
+    name
+    for name in inspect.signature(apply_mask_settings).parameters
+    if name not in ("splits", "seed")
+)
+"""The names of the mask settings, which every data set with masks takes."""
 
 
 def _needs_data_dir(name: str) -> bool:

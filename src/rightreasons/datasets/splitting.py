@@ -1,4 +1,4 @@
-"""How samples are split into training, validation and test data."""
+"""Splits of samples into training, validation and test data."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -15,11 +15,11 @@ from rightreasons.errors import InvalidSettingError
 from rightreasons.types import Batch
 
 __all__ = [
-    "dealt_out",
+    "assign_splits",
     "group_counts",
     "in_memory_splits",
-    "stratified",
-    "with_training",
+    "stratified_split",
+    "change_training",
 ]
 
 
@@ -30,19 +30,21 @@ def group_counts(group: Tensor | None, num_groups: int) -> tuple[int, ...]:
     return tuple(torch.bincount(group[group >= 0], minlength=num_groups).tolist())
 
 
-def stratified(y: Tensor, *, sizes: Sequence[int], stream: np.random.Generator) -> list[Tensor]:
-    """Deal samples out at random, the shares of the labels being equal in all parts.
+def stratified_split(
+    y: Tensor, *, sizes: Sequence[int], stream: np.random.Generator
+) -> list[Tensor]:
+    """Split samples at random; every part has the same fraction of each label.
 
     Args:
         y: Labels ``(N,)``.
-        sizes: How many samples each part gets; the rest goes to one more part.
-        stream: Where the random order comes from.
+        sizes: Number of samples of each part; the remaining samples are one more part.
+        stream: Random numbers for the order.
 
     Returns:
-        The positions of each part, ascending, ``len(sizes) + 1`` tensors; the last is the rest.
+        The indices of each part, ascending: ``len(sizes) + 1`` tensors, the remaining last.
 
     Example:
-        >>> held_out, rest = stratified(
+        >>> held_out, rest = stratified_split(
         ...     torch.tensor([0, 0, 0, 1, 1, 1]), sizes=[2], stream=np.random.default_rng(0)
         ... )
         >>> len(held_out), len(rest)
@@ -50,18 +52,18 @@ def stratified(y: Tensor, *, sizes: Sequence[int], stream: np.random.Generator) 
     """
     labels = y.numpy()
     shuffled = stream.permutation(len(labels))
-    place = np.empty(len(labels))
+    rank = np.empty(len(labels))
     for label in np.unique(labels):
         members = shuffled[labels[shuffled] == label]
-        place[members] = (np.arange(len(members)) + 0.5) / len(members)
-    # the first n by their place among their own label are a fair share of every label
-    order = shuffled[np.argsort(place[shuffled], kind="stable")]
+        rank[members] = (np.arange(len(members)) + 0.5) / len(members)
+    # sorted by their relative rank within their label, the first n hold each label's fraction
+    order = shuffled[np.argsort(rank[shuffled], kind="stable")]
     parts = np.split(order, np.cumsum(sizes))
     return [torch.from_numpy(np.sort(part)) for part in parts]
 
 
 def in_memory_splits(*, train: Batch, val: Batch | None, test: Batch, card: Card) -> Splits:
-    """Hold the parts in memory under one card, with the training groups counted."""
+    """Make splits in memory with one card, and count the training groups."""
     card = replace(card, train_group_counts=group_counts(train.group, len(card.groups)))
     return Splits(
         train=InMemory(train, card),
@@ -70,16 +72,16 @@ def in_memory_splits(*, train: Batch, val: Batch | None, test: Batch, card: Card
     )
 
 
-def dealt_out(
+def assign_splits(
     strata: Tensor, *, test_share: float, validation_share: float, stream: np.random.Generator
 ) -> list[str]:
-    """Name the split of each sample: one permutation, so no sample is in two.
+    """Assign each sample to one split, by one permutation.
 
     Args:
-        strata: ``(N,)`` integers; every split gets the same share of each.
-        test_share: Of the samples, above 0.
-        validation_share: Of the samples, from 0.
-        stream: Where the random order comes from.
+        strata: ``(N,)`` integers; every split has the same fraction of each.
+        test_share: Fraction of the samples for the test, above 0.
+        validation_share: Fraction of the samples for validation, from 0.
+        stream: Random numbers for the order.
 
     Returns:
         ``"train"``, ``"val"`` or ``"test"`` for each sample.
@@ -87,7 +89,7 @@ def dealt_out(
     Example:
         >>> import torch
         >>> strata, stream = torch.tensor([0] * 5 + [1] * 5), np.random.default_rng(0)
-        >>> names = dealt_out(strata, test_share=0.2, validation_share=0.0, stream=stream)
+        >>> names = assign_splits(strata, test_share=0.2, validation_share=0.0, stream=stream)
         >>> sorted(names)[:4], names[:5].count("test")
         (['test', 'test', 'train', 'train'], 1)
     """
@@ -100,38 +102,38 @@ def dealt_out(
             f"on, but got {test_share:g} and {validation_share:g} of {len(strata)} samples."
         )
     names = ["train"] * len(strata)
-    test, val, _ = stratified(strata, sizes=sizes, stream=stream)
-    for split, places in (("test", test), ("val", val)):
-        for place in places.tolist():
-            names[place] = split
+    test, val, _ = stratified_split(strata, sizes=sizes, stream=stream)
+    for split, indices in (("test", test), ("val", val)):
+        for index in indices.tolist():
+            names[index] = split
     return names
 
 
-def with_training(splits: Splits, change: Callable[[Dataset], Dataset], *, said: str) -> Splits:
-    """Change the training data; the other parts keep their samples and share the new card.
+def change_training(splits: Splits, change: Callable[[Dataset], Dataset], *, note: str) -> Splits:
+    """Change the training data; the other parts keep their samples and get the new card.
 
-    Data that training sees flipped and cropped are changed before that.
+    Augmented data are changed before augmentation.
 
     Args:
-        splits: Left as they are.
-        change: From the training data to others of the same classes and groups.
-        said: A sentence for the card's description.
+        splits: The data; not modified.
+        change: Function from the training data to data with the same classes and groups.
+        note: A sentence for the card's description.
     """
     train = splits.train
     changed = train.rebase(change(train.base)) if isinstance(train, Augmented) else change(train)
     card = changed.card
-    card = replace(card, description=f"{card.description} {said}".strip())
-    val = None if splits.val is None else _under(splits.val, card)
+    card = replace(card, description=f"{card.description} {note}".strip())
+    val = None if splits.val is None else _with_card(splits.val, card)
     return Splits(
-        train=_under(changed, card),
+        train=_with_card(changed, card),
         val=val,
-        test=_under(splits.test, card),
-        more_tests={name: _under(part, card) for name, part in splits.more_tests.items()},
+        test=_with_card(splits.test, card),
+        more_tests={name: _with_card(part, card) for name, part in splits.more_tests.items()},
     )
 
 
-def _under(part: Dataset, card: Card) -> Dataset:
-    """The same data under another card."""
-    same = copy.copy(part)
-    same.card = card
-    return same
+def _with_card(part: Dataset, card: Card) -> Dataset:
+    """A shallow copy of the data with another card."""
+    copied = copy.copy(part)
+    copied.card = card
+    return copied

@@ -1,4 +1,4 @@
-"""Data sets made from another: other images, other masks, fewer samples, covered images."""
+"""Data sets made from another one: other masks, fewer samples, covered images."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
+from typing_extensions import override
 
 from rightreasons.core.checks import check_choice
 from rightreasons.datasets.augmented import Augmented
@@ -29,27 +30,31 @@ __all__ = [
     "MaskedInput",
     "Selected",
     "change_masks",
-    "covered",
+    "cover",
     "keep_masks",
     "masked_input",
     "pack_masks",
-    "selected",
+    "select",
 ]
 
-
 Change = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-"""From masks, ``annotated`` and the places of the samples to other masks and ``annotated``."""
+"""Function from masks, ``annotated`` and sample indices to new masks and ``annotated``."""
 
+Fill = Literal["zero", "mean", "blur"]
+FILLS: tuple[Fill, ...] = ("zero", "mean", "blur")
 CHUNK = 4096
+LEVELS = 255  # grey levels of a soft mask
+BLUR_SHARE = 4
 
 
 class ChangedMasks(TransformedDataset):
-    """Masks changed when a batch is taken, so that images may stay on disk.
+    """Data whose masks are changed when a batch is taken; images may stay on disk.
 
     Args:
         base: Data with masks.
-        change: Must not depend on which samples come together.
-        key: What the change is, for the digest.
+        change: Function that changes masks. Its result for a sample must not depend on the other
+            samples of the batch.
+        key: Name of the change, for the digest.
     """
 
     def __init__(self, base: Dataset, change: Change, *, key: str) -> None:
@@ -57,16 +62,16 @@ class ChangedMasks(TransformedDataset):
         self.change = change
         self.key = key
 
+    @override
     def at_epoch(self, epoch: int) -> Dataset:
-        """See `Dataset.at_epoch`."""
         return ChangedMasks(self.base.at_epoch(epoch), self.change, key=self.key)
 
+    @override
     def digest(self) -> str:
-        """See `Dataset.digest`."""
         return hashlib.sha256(f"{self.base.digest()} {self.key}".encode()).hexdigest()
 
+    @override
     def transform(self, batch: Batch, indices: Tensor) -> Batch:
-        """See `TransformedDataset.transform`."""
         if batch.mask is None or batch.annotated is None:
             return batch
         mask, annotated = self.change(batch.mask, batch.annotated, indices)
@@ -74,13 +79,12 @@ class ChangedMasks(TransformedDataset):
 
 
 def change_masks(data: Dataset, change: Change, *, key: str) -> Dataset:
-    """Change the masks: at once if the data are in memory, else when batches are taken."""
+    """Change the masks: at once for data in memory, else when a batch is taken."""
     if not isinstance(data, InMemory) or data.batch.mask is None or data.batch.annotated is None:
         return ChangedMasks(data, change, key=key)
     changed = [
-        change(data.batch.mask[places], data.batch.annotated[places], places)
-        for start in range(0, len(data), CHUNK)
-        for places in [torch.arange(start, min(start + CHUNK, len(data)))]
+        change(data.batch.mask[indices], data.batch.annotated[indices], indices)
+        for indices in torch.split(torch.arange(len(data)), CHUNK)
     ]
     masks, annotated = zip(*changed, strict=True)
     return InMemory(
@@ -107,11 +111,11 @@ def keep_masks(data: Dataset, indices: Tensor, *, key: str) -> Dataset:
 
 
 class Selected(Dataset):
-    """The samples at some places, numbered anew from 0; images may stay on disk.
+    """Some samples of a data set, numbered again from 0; images may stay on disk.
 
     Args:
-        base: Where they are from.
-        places: ``(N,)`` positions in ``base``.
+        base: The data to select from.
+        places: ``(N,)`` indices in ``base``.
     """
 
     def __init__(self, base: Dataset, places: Tensor) -> None:
@@ -123,62 +127,59 @@ class Selected(Dataset):
     def __len__(self) -> int:
         return len(self.places)
 
+    @override
     def take(self, rows: Tensor) -> Batch:
-        """See `Dataset.take`."""
         return self.base.take(self.places[rows]).with_(index=rows)
 
+    @override
     def at_epoch(self, epoch: int) -> Dataset:
-        """See `Dataset.at_epoch`."""
         return Selected(self.base.at_epoch(epoch), self.places)
 
+    @override
     def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
-        """See `Dataset.batches`."""
-        positions = list(rows)
-        in_base = [self.places[some] for some in positions]
-        for batch, some in zip(self.base.batches(in_base), positions, strict=True):
-            yield batch.with_(index=some)
+        listed = list(rows)
+        in_base = [self.places[indices] for indices in listed]
+        for batch, indices in zip(self.base.batches(in_base), listed, strict=True):
+            yield batch.with_(index=indices)
 
     @property
+    @override
     def labels(self) -> Tensor:
-        """See `Dataset.labels`."""
         return self.base.labels[self.places]
 
     @property
+    @override
     def groups(self) -> Tensor | None:
-        """See `Dataset.groups`."""
         groups = self.base.groups
         return None if groups is None else groups[self.places]
 
     @property
+    @override
     def has_masks(self) -> bool:
-        """See `Dataset.has_masks`."""
         return self.base.has_masks
 
+    @override
     def digest(self) -> str:
-        """See `Dataset.digest`."""
         sha = hashlib.sha256(self.base.digest().encode())
         sha.update(self.places.numpy().tobytes())
         return sha.hexdigest()
 
 
-def selected(data: Dataset, places: Tensor) -> Dataset:
-    """The samples at some places: copied if they are in memory, else taken when asked for."""
-    some = Selected(data, places)
+def select(data: Dataset, indices: Tensor) -> Dataset:
+    """Select samples: copied for data in memory, else taken when a batch is taken."""
+    selection = Selected(data, indices)
     if not isinstance(data, InMemory):
-        return some
-    return InMemory(data.batch[places], some.card)
-
-
-LEVELS = 255
+        return selection
+    return InMemory(data.batch[indices], selection.card)
 
 
 class MaskBits:
-    """One mask an image, kept as bits; soft ones as a byte a pixel, in steps of 1/255.
+    """One mask for each image, one bit per pixel; soft masks take a byte per pixel.
 
     Args:
         rows: ``(N, B)`` bytes, as `pack_masks` gives them; in memory or mapped from a file.
         size: Height and width.
-        soft: Whether values between 0 and 1 are kept.
+        soft: Whether to keep values between 0 and 1, in steps of 1/255.
 
     Example:
         >>> mask = torch.tensor([[[[1.0, 0.0], [0.0, 1.0]]]])
@@ -205,61 +206,32 @@ class MaskBits:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def at(self, places: Tensor) -> Tensor:
-        """The masks of some images, ``(n, 1, H, W)`` in [0, 1]."""
-        some = np.ascontiguousarray(self.rows[places.cpu().numpy()])
+    def at(self, indices: Tensor) -> Tensor:
+        """Unpack the masks of some images, ``(n, 1, H, W)`` in [0, 1]."""
+        rows = np.ascontiguousarray(self.rows[indices.cpu().numpy()])
         if self.soft:
-            values = torch.from_numpy(some).float() / LEVELS
+            values = torch.from_numpy(rows).float() / LEVELS
         else:
             num_pixels = self.size[0] * self.size[1]
-            values = torch.from_numpy(np.unpackbits(some, axis=1, count=num_pixels)).float()
+            values = torch.from_numpy(np.unpackbits(rows, axis=1, count=num_pixels)).float()
         return values.reshape(-1, 1, *self.size)
 
 
 def pack_masks(mask: Tensor, *, soft: bool = False) -> NDArray[np.uint8]:
-    """The bytes of masks ``(n, 1, H, W)`` in [0, 1]; bits say where they are not 0."""
+    """Pack masks ``(n, 1, H, W)`` in [0, 1] into bytes; a bit is 1 where the mask is not 0."""
     flat = mask.detach().cpu().flatten(1)
     if soft:
         return (flat * LEVELS).round().to(torch.uint8).numpy()
     return np.packbits((flat != 0).numpy(), axis=1)
 
 
-Fill = Literal["zero", "mean", "blur"]
-FILLS: tuple[Fill, ...] = ("zero", "mean", "blur")
-BLUR_SHARE = 4
-
-
-def covered(x: Tensor, mask: Tensor, fill: Fill = "zero") -> Tensor:
-    """Put something else where the mask is 1; in part where it is in between.
-
-    Args:
-        x: Images ``(N, C, H, W)``.
-        mask: ``(N, 1, H, W)`` in [0, 1].
-        fill: ``"zero"``; ``"mean"``: the image's own mean, channel by channel; ``"blur"``: the
-            image averaged over squares a quarter of its side.
-
-    Example:
-        >>> x = torch.tensor([[[[2.0, 4.0]]]])
-        >>> covered(x, torch.tensor([[[[1.0, 0.0]]]]), "mean")
-        tensor([[[[3., 4.]]]])
-    """
-    if fill == "zero":
-        return torch.where(mask == 0, x, x * (1 - mask))
-    if fill == "mean":
-        other = x.mean(dim=(2, 3), keepdim=True).expand_as(x)
-    else:
-        side = max(min(x.shape[2:]) // BLUR_SHARE, 1) | 1
-        other = functional.avg_pool2d(x, side, stride=1, padding=side // 2, count_include_pad=False)
-    return torch.where(mask == 0, x, torch.lerp(x, other, mask))
-
-
 class MaskedInput(TransformedDataset):
-    """Images covered when a batch is taken; their own masks and labels stay.
+    """Images that are covered when a batch is taken; masks and labels stay.
 
     Args:
         base: Images ``(C, H, W)``; they may stay on disk.
-        bits: A mask for each of them.
-        fill: See `covered`.
+        bits: A mask for each image: what to cover.
+        fill: The values to cover with, as in `cover`.
     """
 
     def __init__(self, base: Dataset, bits: MaskBits, *, fill: Fill = "zero") -> None:
@@ -273,24 +245,56 @@ class MaskedInput(TransformedDataset):
         self.bits = bits
         self.fill = fill
 
+    @override
     def at_epoch(self, epoch: int) -> Dataset:
-        """See `Dataset.at_epoch`."""
         return MaskedInput(self.base.at_epoch(epoch), self.bits, fill=self.fill)
 
+    @override
     def digest(self) -> str:
-        """See `Dataset.digest`."""
         sha = hashlib.sha256(f"{self.base.digest()} {self.fill}".encode())
         sha.update(np.ascontiguousarray(self.bits.rows).data)
         return sha.hexdigest()
 
+    @override
     def transform(self, batch: Batch, indices: Tensor) -> Batch:
-        """See `TransformedDataset.transform`."""
         mask = self.bits.at(indices).to(batch.x)
-        return batch.with_(x=covered(batch.x, mask, self.fill))
+        return batch.with_(x=cover(batch.x, mask, self.fill))
 
 
 def masked_input(data: Dataset, bits: MaskBits, *, fill: Fill = "zero") -> Dataset:
-    """Cover images; those that training sees flipped and cropped are covered before that."""
+    """Cover images where a mask is 1; augmented images are covered before augmentation.
+
+    Args:
+        data: Images ``(C, H, W)``; they may stay on disk.
+        bits: A mask for each image: what to cover.
+        fill: The values to cover with: ``"zero"``, ``"mean"`` or ``"blur"``.
+    """
     if isinstance(data, Augmented):
         return data.rebase(MaskedInput(data.base, bits, fill=fill))
     return MaskedInput(data, bits, fill=fill)
+
+
+def cover(x: Tensor, mask: Tensor, fill: Fill = "zero") -> Tensor:
+    """Replace pixels where the mask is 1, and blend where it is between 0 and 1.
+
+    Args:
+        x: Images ``(N, C, H, W)``.
+        mask: ``(N, 1, H, W)`` in [0, 1].
+        fill: ``"zero"``; ``"mean"``: the mean of each channel of the image; ``"blur"``: the image
+            averaged over squares with a quarter of its side.
+
+    Example:
+        >>> x = torch.tensor([[[[2.0, 4.0]]]])
+        >>> cover(x, torch.tensor([[[[1.0, 0.0]]]]), "mean")
+        tensor([[[[3., 4.]]]])
+    """
+    if fill == "zero":
+        return torch.where(mask == 0, x, x * (1 - mask))
+    if fill == "mean":
+        filling = x.mean(dim=(2, 3), keepdim=True).expand_as(x)
+    else:
+        side = max(min(x.shape[2:]) // BLUR_SHARE, 1) | 1  # odd, so that the square has a centre
+        filling = functional.avg_pool2d(
+            x, side, stride=1, padding=side // 2, count_include_pad=False
+        )
+    return torch.where(mask == 0, x, torch.lerp(x, filling, mask))

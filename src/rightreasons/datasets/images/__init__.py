@@ -1,3 +1,3 @@
-"""Reading of images: files, manifests, memory, streams."""
+"""Reading images: files, tables of files, data in memory and on disk."""
 
 __all__: list[str] = []

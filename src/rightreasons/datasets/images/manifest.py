@@ -1,4 +1,4 @@
-"""The table of a folder of images, ``data.csv``: which file is what and goes where."""
+"""The table of an image folder: file, label, split, group and mask of each image."""
 
 import csv
 from collections.abc import Iterable, Mapping
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
-__all__ = ["Entry", "Manifest", "read_manifest"]
+__all__ = ["Entry", "Manifest", "folder_manifest", "read_manifest"]
 
 TABLE = "data.csv"
 SPLITS = {"train": "train", "val": "val", "test": "test", "0": "train", "1": "val", "2": "test"}
-COLUMNS = {  # what we call a column -> how tables spell it, in order of preference
+COLUMNS = {  # column -> its names in tables, in order of preference
     "file": ("file", "img_filename", "filename"),
     "label": ("label", "y"),
     "split": ("split",),
@@ -24,7 +24,7 @@ REQUIRED = ("file", "label", "split")
 
 @dataclass(frozen=True)
 class Entry:
-    """One row of the table; -1 is a label with a problem, or a group nobody knows."""
+    """One row of the table; -1 is an invalid label or an unknown group."""
 
     row: int
     file: str
@@ -36,7 +36,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All rows, the names their labels and groups stand for, and where it is said."""
+    """A table: the rows, the names of labels and groups, and the origin for messages."""
 
     root: Path
     entries: tuple[Entry, ...]
@@ -60,18 +60,18 @@ class Manifest:
 
 
 def read_manifest(root: Path, *, table: str = TABLE) -> tuple[Manifest, list[str]]:
-    """Read ``data.csv``; problems of its rows are listed, not raised.
+    """Read ``data.csv``; problems of its rows are returned, not raised.
 
     Args:
-        root: The folder with the table; files are named relative to it.
-        table: What the table is called, if it is not ``data.csv``.
+        root: The folder with the table; file names are relative to it.
+        table: File name of the table.
 
     Returns:
-        The manifest, and a line for every problem, with its row as a spreadsheet counts them.
+        The manifest, and one line for every problem. Rows are counted as in a spreadsheet.
 
     Raises:
         DatasetNotFoundError: There is no table.
-        DatasetCorruptError: It is not a table with the columns it needs.
+        DatasetCorruptError: The file is not a table with the columns file, label and split.
     """
     path = root / table
     if not path.is_file():
@@ -88,8 +88,8 @@ def read_manifest(root: Path, *, table: str = TABLE) -> tuple[Manifest, list[str
         raise DatasetCorruptError(
             f"Expected {path} to be a table in UTF-8 with commas, but got: {error}."
         ) from error
-    places = _places(header, path)
-    attribute = header[places["attribute"]] if "attribute" in places else ""
+    columns = _find_columns(header, path)
+    attribute = header[columns["attribute"]] if "attribute" in columns else ""
     if not rows:
         raise DatasetCorruptError(f"Expected {path} to have rows, but it has a header only.")
     problems = [
@@ -98,56 +98,86 @@ def read_manifest(root: Path, *, table: str = TABLE) -> tuple[Manifest, list[str
         if len(fields) != len(header)
     ]
     cells = [
-        (row, {name: _cell(fields, place) for name, place in places.items()})
+        (row, {name: _cell(fields, column) for name, column in columns.items()})
         for row, fields in rows
     ]
-    manifest = replace(_numbered(root, cells, attribute), origin=f"its {table} says")
-    return manifest, problems + _problems(manifest, cells)
+    manifest = replace(_number_rows(root, cells, attribute), origin=f"its {table} says")
+    return manifest, problems + _find_problems(manifest, cells)
 
 
-def _places(header: list[str], path: Path) -> dict[str, int]:
-    places = {}
+def folder_manifest(
+    root: Path, files: Mapping[str, list[Path]], classes: tuple[str, ...], *, origin: str
+) -> tuple[Manifest, list[str]]:
+    """Make the table of images that lie in one folder per class.
+
+    Args:
+        root: The folder that file names are relative to.
+        files: The images of each split; the name of an image's folder is its class.
+        classes: Class names in the order of the labels.
+        origin: Where the layout comes from, for messages.
+
+    Returns:
+        The manifest, and one line for every folder that is no class.
+    """
+    labels = {name: label for label, name in enumerate(classes)}
+    entries, unknown = list[Entry](), set[Path]()
+    for split, paths in files.items():
+        for path in paths:
+            label = labels.get(path.parent.name)
+            if label is None:
+                unknown.add(path.parent.relative_to(root))
+                continue
+            name = str(path.relative_to(root))
+            entries.append(Entry(len(entries) + 1, name, split, label, -1, ""))
+    problems = [f"{folder}: is no class of the training images" for folder in sorted(unknown)]
+    return Manifest(root, tuple(entries), classes, (), origin=origin), problems
+
+
+def _find_columns(header: list[str], path: Path) -> dict[str, int]:
+    """The index of each column in the header."""
+    columns = {}
     for name, spellings in COLUMNS.items():
-        found = [spelling for spelling in spellings if spelling in header]
-        if found:
-            places[name] = header.index(found[0])
-    missing = [" or ".join(COLUMNS[name]) for name in REQUIRED if name not in places]
+        present = [spelling for spelling in spellings if spelling in header]
+        if present:
+            columns[name] = header.index(present[0])
+    missing = [" or ".join(COLUMNS[name]) for name in REQUIRED if name not in columns]
     if missing:
         semicolons = " Save it with commas, not semicolons." if ";" in ",".join(header) else ""
         raise DatasetCorruptError(
             f"Expected {path} to have the columns file, label and split, but it has no "
             f"{', no '.join(missing)}; it has: {', '.join(header) or 'nothing'}.{semicolons}"
         )
-    return places
+    return columns
 
 
-def _cell(fields: list[str], place: int) -> str:
-    return fields[place].strip() if place < len(fields) else ""
+def _cell(fields: list[str], column: int) -> str:
+    return fields[column].strip() if column < len(fields) else ""
 
 
 def _sorted_names(values: Iterable[str]) -> tuple[str, ...]:
-    """Distinct non-empty values, by number if all are numbers, else by the alphabet."""
+    """Distinct non-empty values, sorted as numbers if all are numbers, else as text."""
     names = {value for value in values if value}
     numeric = all(name.isdecimal() for name in names)
     return tuple(sorted(names, key=(lambda name: (int(name), name)) if numeric else None))
 
 
-def _numbered(root: Path, cells: list[tuple[int, dict[str, str]]], attribute: str) -> Manifest:
+def _number_rows(root: Path, cells: list[tuple[int, dict[str, str]]], attribute: str) -> Manifest:
+    """Number labels and groups; without a group column, groups are label × attribute."""
     classes = _sorted_names(cell["label"] for _, cell in cells)
-    own = _sorted_names(cell.get("group", "") for _, cell in cells)
-    attributes = () if own else _sorted_names(cell.get("attribute", "") for _, cell in cells)
+    groups = _sorted_names(cell.get("group", "") for _, cell in cells)
+    attributes = () if groups else _sorted_names(cell.get("attribute", "") for _, cell in cells)
     crossed = tuple(
         f"label {label}, {attribute} {value}" for label in classes for value in attributes
     )
     numbers = {name: number for number, name in enumerate(classes)}
-    group_numbers = {name: number for number, name in enumerate(own or attributes)}
+    group_numbers = {name: number for number, name in enumerate(groups or attributes)}
 
     def group(cell: Mapping[str, str]) -> int:
-        name = cell.get("group" if own else "attribute", "")
+        name = cell.get("group" if groups else "attribute", "")
         if not name or not cell["label"]:
             return -1
         number = group_numbers[name]
-        return number if own else numbers[cell["label"]] * len(attributes) + number
+        return number if groups else numbers[cell["label"]] * len(attributes) + number
 
     entries = tuple(
         Entry(
@@ -160,10 +190,10 @@ def _numbered(root: Path, cells: list[tuple[int, dict[str, str]]], attribute: st
         )
         for row, cell in cells
     )
-    return Manifest(root=root, entries=entries, classes=classes, groups=own or crossed)
+    return Manifest(root=root, entries=entries, classes=classes, groups=groups or crossed)
 
 
-def _problems(manifest: Manifest, cells: list[tuple[int, dict[str, str]]]) -> list[str]:
+def _find_problems(manifest: Manifest, cells: list[tuple[int, dict[str, str]]]) -> list[str]:
     problems = []
     first_rows: dict[str, int] = {}
     for entry, (row, cell) in zip(manifest.entries, cells, strict=True):

@@ -1,4 +1,4 @@
-"""Data sets of images held as 8-bit pixels."""
+"""Data sets in memory that keep images as 8-bit pixels, a quarter of the size of floats."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import override
 
-from rightreasons.core.checks import check_flag, check_integer
+from rightreasons.core.checks import check_integer
 from rightreasons.core.rng import random_stream
-from rightreasons.datasets.augmented import Augmented
+from rightreasons.datasets.augmented import augment_training, check_augmentation
 from rightreasons.datasets.dataset import Card, Dataset, Splits
-from rightreasons.datasets.splitting import group_counts, stratified
+from rightreasons.datasets.splitting import group_counts, stratified_split
 from rightreasons.errors import InvalidBatchError
 from rightreasons.types import Batch
 
@@ -24,20 +25,18 @@ __all__ = [
     "PixelMemory",
     "PixelPart",
     "masked_pixel_splits",
-    "pixel_places",
+    "split_training",
     "pixel_splits",
 ]
 
 
 class PixelMemory(Dataset):
-    """Images without masks and groups, scaled to [0, 1] when a batch asks for them.
-
-    Takes a quarter of the memory of `InMemory`.
+    """Images without masks and groups, scaled to [0, 1] when a batch is taken.
 
     Args:
         pixels: ``(N, C, H, W)``, 8-bit.
         y: Labels ``(N,)``.
-        card: What they are.
+        card: Description of the data.
 
     Example:
         >>> import torch
@@ -60,124 +59,44 @@ class PixelMemory(Dataset):
     def __len__(self) -> int:
         return len(self.pixels)
 
+    @override
     def take(self, rows: Tensor) -> Batch:
-        """See `Dataset.take`."""
         return Batch.trusted(x=self.pixels[rows].float().div_(255), y=self.y[rows], index=rows)
 
     @property
+    @override
     def labels(self) -> Tensor:
-        """See `Dataset.labels`."""
         return self.y
 
     @property
+    @override
     def groups(self) -> Tensor | None:
-        """None: there are none."""
         return None
 
     @property
+    @override
     def has_masks(self) -> bool:
-        """False: there are none."""
         return False
 
+    @override
     def digest(self) -> str:
-        """See `Dataset.digest`."""
         sha = hashlib.sha256(f"pixels {tuple(self.pixels.shape)}".encode())
         sha.update(self.pixels.contiguous().numpy().data)
         sha.update(self.y.numpy().data)
         return sha.hexdigest()
 
 
-@dataclass(frozen=True)
-class PixelPart:
-    """The training or the test images, as published; they may be decoded when asked for.
-
-    Args:
-        y: Labels ``(N,)``.
-        images: From positions ``(n,)`` to 8-bit pixels ``(n, C, H, W)``.
-    """
-
-    y: NDArray[np.int64]
-    images: Callable[[NDArray[np.int64]], NDArray[np.uint8]]
-
-
-def pixel_places(
-    y: Tensor, *, name: str, seed: int, validation: int, subset: int | None
-) -> tuple[Tensor, Tensor]:
-    """Which of the published training images validate, and which train.
-
-    Args:
-        y: Their labels ``(N,)``.
-        name: Of the data set: the draw depends on it and the seed.
-        seed: From 0.
-        validation: How many to hold out, stratified by class; 0 for none.
-        subset: How many of the others to train on, stratified by class; a smaller subset is part
-            of a larger one. None for all.
-    """
-    check_integer("validation", validation, low=0, high=len(y) - 1)
-    used = len(y) - validation
-    if subset is not None:
-        used = check_integer("subset", subset, high=used)
-    stream = random_stream(seed, name, "split")
-    val, train, _ = stratified(y, sizes=[validation, used], stream=stream)
-    return val, train
-
-
-def pixel_splits(
-    read: Callable[[], tuple[PixelPart, PixelPart]],
-    card: Card,
-    *,
-    seed: int,
-    subset: int | None,
-    validation: int,
-    flip: bool,
-    crop: int,
-) -> Splits:
-    """Hold out validation images and keep all parts in memory, without masks and groups.
-
-    Args:
-        read: Gives the training and the test part; called once the settings are checked.
-        card: What they are.
-        seed: Of the validation split, the subset, and the flips and crops.
-        subset: See `pixel_places`.
-        validation: See `pixel_places`.
-        flip: Mirror training images at random, see `Augmented`.
-        crop: Move training images by up to so many pixels at random, see `Augmented`.
-    """
-    check_integer("validation", validation, low=0)
-    if subset is not None:
-        check_integer("subset", subset)
-    augment = check_flag("flip", flip) | bool(check_integer("crop", crop, low=0))
-    check_integer("seed", seed, low=0)
-    train, test = read()
-    val_places, train_places = pixel_places(
-        torch.from_numpy(train.y), name=card.name, seed=seed, validation=validation, subset=subset
-    )
-    splits = Splits(
-        train=_part(train, train_places, card),
-        val=_part(train, val_places, card) if validation else None,
-        test=_part(test, torch.arange(len(test.y)), card),
-    )
-    if augment:
-        return replace(splits, train=Augmented(splits.train, flip=flip, crop=crop, seed=seed))
-    return splits
-
-
-def _part(part: PixelPart, places: Tensor, card: Card) -> PixelMemory:
-    pixels = torch.from_numpy(part.images(places.numpy()))
-    return PixelMemory(pixels, torch.from_numpy(part.y)[places], card)
-
-
 class MaskedPixels(Dataset):
-    """Images, a mask for each and groups; scaled to [0, 1] when a batch asks for them.
+    """Images with masks and groups, scaled to [0, 1] when a batch is taken.
 
-    Takes a quarter of the memory of `InMemory`. All samples are annotated.
+    All samples are annotated.
 
     Args:
         pixels: ``(N, C, H, W)``, 8-bit.
         mask: ``(N, 1, H, W)`` booleans, True where the model must not look.
         y: Labels ``(N,)``.
         group: Group numbers ``(N,)``.
-        card: What they are.
+        card: Description of the data.
 
     Example:
         >>> pixels, mask = torch.full((2, 3, 4, 4), 51).byte(), torch.ones(2, 1, 4, 4).bool()
@@ -203,8 +122,8 @@ class MaskedPixels(Dataset):
     def __len__(self) -> int:
         return len(self.pixels)
 
+    @override
     def take(self, rows: Tensor) -> Batch:
-        """See `Dataset.take`."""
         return Batch.trusted(
             x=self.pixels[rows].float().div_(255),
             y=self.y[rows],
@@ -215,38 +134,119 @@ class MaskedPixels(Dataset):
         )
 
     @property
+    @override
     def labels(self) -> Tensor:
-        """See `Dataset.labels`."""
         return self.y
 
     @property
+    @override
     def groups(self) -> Tensor | None:
-        """See `Dataset.groups`."""
         return self.group
 
     @property
+    @override
     def has_masks(self) -> bool:
-        """See `Dataset.has_masks`."""
         return True
 
+    @override
     def digest(self) -> str:
-        """See `Dataset.digest`."""
         sha = hashlib.sha256(f"masked pixels {tuple(self.pixels.shape)}".encode())
         for part in (self.pixels, self.mask, self.y, self.group):
             sha.update(part.contiguous().numpy().data)
         return sha.hexdigest()
 
 
+@dataclass(frozen=True)
+class PixelPart:
+    """The training or the test images as published; the function may decode them.
+
+    Args:
+        y: Labels ``(N,)``.
+        images: Function from indices ``(n,)`` to 8-bit pixels ``(n, C, H, W)``.
+    """
+
+    y: NDArray[np.int64]
+    images: Callable[[NDArray[np.int64]], NDArray[np.uint8]]
+
+
+def split_training(
+    y: Tensor, *, name: str, seed: int, validation: int, subset: int | None
+) -> tuple[Tensor, Tensor]:
+    """Split the published training images into validation and training images.
+
+    Args:
+        y: Labels ``(N,)``.
+        name: Name of the data set; the draw depends on it and on the seed.
+        seed: Random seed, from 0.
+        validation: Number of images to hold out, stratified by class; 0 for none.
+        subset: Number of the other images to train on, stratified by class; None for all. A
+            smaller subset is part of a larger one.
+
+    Returns:
+        The indices of the validation and of the training images.
+    """
+    check_integer("validation", validation, low=0, high=len(y) - 1)
+    used = len(y) - validation
+    if subset is not None:
+        used = check_integer("subset", subset, high=used)
+    stream = random_stream(seed, name, "split")
+    val, train, _ = stratified_split(y, sizes=[validation, used], stream=stream)
+    return val, train
+
+
+def pixel_splits(
+    read: Callable[[], tuple[PixelPart, PixelPart]],
+    card: Card,
+    *,
+    seed: int,
+    subset: int | None,
+    validation: int,
+    flip: bool,
+    crop: int,
+) -> Splits:
+    """Hold out validation images and keep all parts in memory, without masks and groups.
+
+    Args:
+        read: Function that reads the training and the test part, called after the settings are
+            checked.
+        card: Description of the data.
+        seed: Random seed for the validation split, the subset, the flips and the crops.
+        subset: Number of training images; None for all that do not validate.
+        validation: Number of validation images; 0 for none.
+        flip: Whether to mirror training images at random, as in `Augmented`.
+        crop: Largest random shift of training images in pixels, as in `Augmented`.
+    """
+    check_integer("validation", validation, low=0)
+    if subset is not None:
+        check_integer("subset", subset)
+    check_augmentation(flip, crop, seed)
+    train, test = read()
+    val_indices, train_indices = split_training(
+        torch.from_numpy(train.y), name=card.name, seed=seed, validation=validation, subset=subset
+    )
+    splits = Splits(
+        train=_keep_part(train, train_indices, card),
+        val=_keep_part(train, val_indices, card) if validation else None,
+        test=_keep_part(test, torch.arange(len(test.y)), card),
+    )
+    return augment_training(splits, flip=flip, crop=crop, seed=seed)
+
+
 def masked_pixel_splits(
     parts: dict[str, tuple[Tensor, Tensor, Tensor, Tensor]], card: Card
 ) -> Splits:
-    """Hold parts in memory under one card, with the training groups counted.
+    """Keep parts in memory with one card, and count the training groups.
 
     Args:
         parts: Pixels, masks, labels and groups for ``"train"``, ``"test"`` and perhaps ``"val"``.
-        card: What they are.
+        card: Description of the data.
     """
     counts = group_counts(parts["train"][3], len(card.groups))
     card = replace(card, train_group_counts=counts)
-    held = {name: MaskedPixels(*part, card) for name, part in parts.items()}
-    return Splits(train=held["train"], val=held.get("val"), test=held["test"])
+    kept = {name: MaskedPixels(*part, card) for name, part in parts.items()}
+    return Splits(train=kept["train"], val=kept.get("val"), test=kept["test"])
+
+
+def _keep_part(part: PixelPart, indices: Tensor, card: Card) -> PixelMemory:
+    pixels = torch.from_numpy(part.images(indices.numpy()))
+    return PixelMemory(pixels, torch.from_numpy(part.y)[indices], card)

@@ -1,8 +1,9 @@
-"""Readers of image data sets: what a sample is, images decoded into memory, sizes on disk."""
+"""Images and masks of table rows: read one, decode all into memory, check the files."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -16,26 +17,26 @@ from rightreasons.types import Batch
 
 __all__ = [
     "ImageReader",
-    "collected",
+    "collect_problems",
     "decode_into_memory",
-    "decoding_problems",
-    "located",
+    "find_decoding_problems",
+    "locate_problems",
     "survey",
 ]
 
 
 @dataclass(frozen=True)
 class ImageReader:
-    """Reads the image and the mask of a row, both resized in the same way.
+    """A reader for the image and the mask of a row, both resized in the same way.
 
     Args:
-        root: What file names are relative to.
+        root: Folder of the files; file names are relative to it.
         size: Height and width.
         channels: 3 or 1.
-        mask_polarity: ``"relevant"`` masks are inverted here, once: from now on 1 is where the
-            model must not look.
-        mask_threshold: Values above it are white and others black, for masks whose edges were
-            blurred by JPEG; None keeps soft masks.
+        mask_polarity: What is white in the files. ``"relevant"`` masks are inverted here, so that
+            1 is where the model must not look.
+        mask_threshold: Values above it become 1 and the others 0, for masks that JPEG blurred at
+            the edges; None keeps soft masks.
     """
 
     root: Path
@@ -45,15 +46,15 @@ class ImageReader:
     mask_threshold: float | None = None
 
     def image(self, entry: Entry) -> Tensor:
-        """The image of a row, ``(C, H, W)`` in [0, 1]."""
-        with located(entry, entry.file):
+        """Read the image of a row, ``(C, H, W)`` in [0, 1]."""
+        with locate_problems(entry, entry.file):
             return read_image(self.root / entry.file, size=self.size, channels=self.channels)
 
     def mask(self, entry: Entry) -> Tensor:
-        """The mask of a row, ``(1, H, W)``; zeros if it names none."""
+        """Read the mask of a row, ``(1, H, W)``; zeros if the row has no mask file."""
         if not entry.mask:
             return torch.zeros(1, *self.size)
-        with located(entry, f"mask {entry.mask}"):
+        with locate_problems(entry, f"mask {entry.mask}"):
             mask = read_mask(self.root / entry.mask, size=self.size)
         if self.mask_threshold is not None:
             mask = (mask > self.mask_threshold).float()
@@ -61,8 +62,8 @@ class ImageReader:
 
 
 @contextmanager
-def collected(problems: list[str]) -> Iterator[None]:
-    """Keep the message of a `DatasetCorruptError` and go on."""
+def collect_problems(problems: list[str]) -> Iterator[None]:
+    """Append the message of a `DatasetCorruptError` to a list instead of raising it."""
     try:
         yield
     except DatasetCorruptError as error:
@@ -70,8 +71,8 @@ def collected(problems: list[str]) -> Iterator[None]:
 
 
 @contextmanager
-def located(entry: Entry, file: str) -> Iterator[None]:
-    """Put row and file before the reason why a file cannot be read."""
+def locate_problems(entry: Entry, file: str) -> Iterator[None]:
+    """Put row and file before the message of a `DatasetCorruptError`."""
     try:
         yield
     except DatasetCorruptError as error:
@@ -81,31 +82,31 @@ def located(entry: Entry, file: str) -> Iterator[None]:
 def decode_into_memory(
     entries: Sequence[Entry], reader: ImageReader, *, has_groups: bool, workers: int
 ) -> tuple[Batch, list[str]]:
-    """Decode rows into one batch; the batch holds blanks where there is a problem.
+    """Decode rows into one batch; images that cannot be read are zeros.
 
     Args:
         entries: The rows.
-        reader: What turns a row into tensors.
-        has_groups: Whether the batch carries the groups of the rows.
-        workers: How many threads decode.
+        reader: Reader of images and masks.
+        has_groups: Whether the batch has the groups of the rows.
+        workers: Number of threads.
 
     Returns:
-        The batch and a line for every problem.
+        The batch and one line for every problem.
     """
     x = torch.zeros(len(entries), reader.channels, *reader.size)
     has_masks = any(entry.mask for entry in entries)
     mask = torch.zeros(len(entries), 1, *reader.size) if has_masks else None
 
-    def decode(place: int) -> list[str]:
+    def decode(index: int) -> list[str]:
         problems = list[str]()
-        with collected(problems):
-            x[place] = reader.image(entries[place])
+        with collect_problems(problems):
+            x[index] = reader.image(entries[index])
         if mask is not None:
-            with collected(problems):
-                mask[place] = reader.mask(entries[place])
+            with collect_problems(problems):
+                mask[index] = reader.mask(entries[index])
         return problems
 
-    found = map_parallel(decode, len(entries), workers=workers, description="decoding images")
+    problems = map_parallel(decode, len(entries), workers=workers, description="decoding images")
     batch = Batch.trusted(
         x=x,
         y=torch.tensor([entry.label for entry in entries]),
@@ -113,51 +114,53 @@ def decode_into_memory(
         annotated=torch.tensor([bool(entry.mask) for entry in entries]) if has_masks else None,
         group=torch.tensor([entry.group for entry in entries]) if has_groups else None,
     )
-    return batch, [problem for some in found for problem in some]
+    return batch, list(chain.from_iterable(problems))
 
 
-def decoding_problems(entries: Sequence[Entry], reader: ImageReader, *, workers: int) -> list[str]:
-    """Decode rows and forget them: a line for every file that cannot be."""
+def find_decoding_problems(
+    entries: Sequence[Entry], reader: ImageReader, *, workers: int
+) -> list[str]:
+    """Decode all files of some rows; return one line for every file that cannot be read."""
 
-    def verify(place: int) -> list[str]:
+    def verify(index: int) -> list[str]:
         problems = list[str]()
-        with collected(problems):
-            reader.image(entries[place])
-        with collected(problems):
-            reader.mask(entries[place])
+        with collect_problems(problems):
+            reader.image(entries[index])
+        with collect_problems(problems):
+            reader.mask(entries[index])
         return problems
 
-    found = map_parallel(verify, len(entries), workers=workers, description="checking images")
-    return [problem for some in found for problem in some]
+    problems = map_parallel(verify, len(entries), workers=workers, description="checking images")
+    return list(chain.from_iterable(problems))
 
 
 def survey(
     manifest: Manifest, stated: tuple[int, int] | None, *, workers: int
 ) -> tuple[list[Entry], tuple[int, int] | None, list[str]]:
-    """Open the files of all rows and see whether they fit together, without decoding them.
+    """Read the headers of all files and check the sizes, without decoding.
 
     Args:
         manifest: The table.
-        stated: The height and width to resize to; None to find the one all images have.
-        workers: How many threads look.
+        stated: The height and width to resize to; None for the size that all images have.
+        workers: Number of threads.
 
     Returns:
-        The rows whose files can be opened, the size all images will have (None if nobody knows),
-        and a line for every problem.
+        The rows whose files can be opened, the size of all images (None if unknown), and one line
+        for every problem.
     """
     named = [entry for entry in manifest.entries if entry.file]
-    found = map_parallel(
-        lambda place: _size_on_disk(manifest.root, named[place]),
+    headers = map_parallel(
+        lambda index: _check_headers(manifest.root, named[index]),
         len(named),
         workers=workers,
         description="looking at images",
     )
-    problems = [problem for _, some in found for problem in some]
-    sound = [entry for entry, (_, some) in zip(named, found, strict=True) if not some]
+    problems = [problem for _, row_problems in headers for problem in row_problems]
+    readable = [entry for entry, header in zip(named, headers, strict=True) if not header[1]]
     if stated is not None:
-        return sound, stated, problems
+        return readable, stated, problems
     first_rows: dict[tuple[int, int], int] = {}
-    for entry, (size, _) in zip(named, found, strict=True):
+    for entry, (size, _) in zip(named, headers, strict=True):
         if size is not None:
             first_rows.setdefault(size, entry.row)
     if len(first_rows) > 1:
@@ -166,20 +169,19 @@ def survey(
             f"the images have {len(first_rows)} different sizes ({', '.join(examples[:3])}): "
             "pass `size`, a number of pixels or height and width, to resize them"
         )
-    return sound, next(iter(first_rows), None), problems
+    return readable, next(iter(first_rows), None), problems
 
 
-def _size_on_disk(root: Path, entry: Entry) -> tuple[tuple[int, int] | None, list[str]]:
-    """Height and width of the image of a row (None if unreadable), and what is wrong with it.
+def _check_headers(root: Path, entry: Entry) -> tuple[tuple[int, int] | None, list[str]]:
+    """Height and width of a row's image (None if unreadable), and a line for every problem.
 
-    Looks at headers only: at the image's and, if the row names one, at the mask's, which must have
-    the same size.
+    The mask, if the row names one, must have the same size.
     """
     size, mask_size, problems = None, None, list[str]()
-    with collected(problems), located(entry, entry.file):
+    with collect_problems(problems), locate_problems(entry, entry.file):
         size = image_size(root / entry.file)
     if entry.mask:
-        with collected(problems), located(entry, f"mask {entry.mask}"):
+        with collect_problems(problems), locate_problems(entry, f"mask {entry.mask}"):
             mask_size = image_size(root / entry.mask)
     if size and mask_size and size != mask_size:
         problems.append(

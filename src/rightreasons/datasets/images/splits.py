@@ -1,4 +1,4 @@
-"""From a table of image files to `Splits`: all checked, in memory or on disk."""
+"""`Splits` from a table of image files, checked, in memory or on disk."""
 
 import os
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from rightreasons.datasets.images.manifest import Manifest
 from rightreasons.datasets.images.reader import (
     ImageReader,
     decode_into_memory,
-    decoding_problems,
+    find_decoding_problems,
     survey,
 )
 from rightreasons.datasets.images.stream import ImageStream
 from rightreasons.datasets.splitting import group_counts
 from rightreasons.errors import DatasetCorruptError, InvalidSettingError
 
-__all__ = ["Reading", "checked_size", "image_splits"]
+__all__ = ["Reading", "check_size", "image_splits"]
 
 MAX_WORKERS = 4
 MAX_LINES = 500
@@ -29,14 +29,15 @@ BYTES_PER_VALUE = 4
 
 @dataclass(frozen=True)
 class Reading:
-    """How image files are read; the settings loaders of image folders share.
+    """The settings for reading image files.
 
     Args:
-        workers: Threads that decode into memory, or processes that read ahead from disk; the
-            number of processors, at most 4, if None.
-        in_memory: Decode everything once; ``"auto"``: if it fits into ``memory_limit``.
-        memory_limit: In bytes of decoded images and masks.
-        verify: Decode every file once before streaming from disk.
+        workers: Number of threads that decode into memory, or of processes that read ahead from
+            disk; the number of processors, at most 4, if None.
+        in_memory: Whether to decode everything once; ``"auto"``: if it fits into
+            ``memory_limit``.
+        memory_limit: Bytes of decoded images and masks.
+        verify: Whether to decode every file once before training reads from disk.
     """
 
     workers: int | None = None
@@ -56,7 +57,7 @@ class Reading:
 
     @property
     def num_workers(self) -> int:
-        """The number of threads or processes."""
+        """The number of threads or processes, with the default filled in."""
         return min(MAX_WORKERS, os.cpu_count() or 1) if self.workers is None else self.workers
 
 
@@ -65,31 +66,32 @@ def image_splits(
     problems: Sequence[str],
     *,
     size: tuple[int, int] | None,
-    channels: int,
-    mask_polarity: str,
     card: Card,
     reading: Reading,
+    channels: int = 3,
+    mask_polarity: str = "irrelevant",
     mask_threshold: float | None = None,
 ) -> Splits:
-    """Read the images of a table; every problem of the table and the files is raised at once.
+    """Read the images of a table; one error lists all problems of the table and the files.
 
     Splits other than train, val and test become ``more_tests``.
 
     Args:
         manifest: The table.
-        problems: What is already known to be wrong with it.
-        size: Height and width to resize to; None for the one all images have.
-        channels: 3 or 1.
-        mask_polarity: What is white in mask files, see `ImageReader`.
-        card: Names, shape and counts are filled in.
-        reading: How to read.
-        mask_threshold: What is white, see `ImageReader`.
+        problems: Problems of the table that are already known.
+        size: Height and width to resize to; None for the size that all images have.
+        card: Description of the data; names, shape and counts are filled in.
+        reading: Settings for reading.
+        channels: 3 for colour, 1 for grey.
+        mask_polarity: What is white in mask files: ``"irrelevant"`` or ``"relevant"`` for the
+            label.
+        mask_threshold: Grey value above which a mask pixel is white; None keeps soft masks.
 
     Raises:
         DatasetCorruptError: One line for each problem.
     """
     workers = reading.num_workers
-    sound, common_size, file_problems = survey(manifest, size, workers=workers)
+    readable, common_size, file_problems = survey(manifest, size, workers=workers)
     reader = ImageReader(
         root=manifest.root,
         size=common_size or (1, 1),
@@ -97,20 +99,21 @@ def image_splits(
         mask_polarity=mask_polarity,
         mask_threshold=mask_threshold,
     )
-    found = [*problems, *file_problems]
-    if found:
-        found += decoding_problems(sound, reader, workers=workers)
-    _raise_all(found, manifest)
-    card = _filled(card, manifest, reader)
+    known = [*problems, *file_problems]
+    if known:
+        known += find_decoding_problems(readable, reader, workers=workers)
+    _raise_problems(known, manifest)
+    card = _fill_card(card, manifest, reader)
     fits = _num_bytes(manifest, reader) <= reading.memory_limit
     keep = fits if reading.in_memory == "auto" else reading.in_memory
-    parts = (_in_memory if keep else _streamed)(manifest, reader, card, reading)
+    load = _load_into_memory if keep else _stream_from_disk
+    parts = load(manifest, reader, card, reading)
     train, val, test = parts.pop("train"), parts.pop("val", None), parts.pop("test")
     return Splits(train=train, val=val, test=test, more_tests=parts)
 
 
-def checked_size(size: object) -> tuple[int, int] | None:
-    """Height and width from a number of pixels or a pair; None stays None."""
+def check_size(size: object) -> tuple[int, int] | None:
+    """Check a size: a number of pixels or a pair; return height and width, or None for None."""
     if size is None:
         return None
     sides = (size, size) if isinstance(size, int) else size
@@ -121,7 +124,7 @@ def checked_size(size: object) -> tuple[int, int] | None:
     return check_integer("size", sides[0], low=1), check_integer("size", sides[1], low=1)
 
 
-def _raise_all(problems: list[str], manifest: Manifest) -> None:
+def _raise_problems(problems: list[str], manifest: Manifest) -> None:
     if problems:
         more = len(problems) - MAX_LINES
         lines = problems[:MAX_LINES] + ([f"… and {more} more"] if more > 0 else [])
@@ -137,7 +140,7 @@ def _num_bytes(manifest: Manifest, reader: ImageReader) -> int:
     return len(manifest.entries) * planes * reader.size[0] * reader.size[1] * BYTES_PER_VALUE
 
 
-def _filled(card: Card, manifest: Manifest, reader: ImageReader) -> Card:
+def _fill_card(card: Card, manifest: Manifest, reader: ImageReader) -> Card:
     groups = torch.tensor([entry.group for entry in manifest.part("train")])
     return replace(
         card,
@@ -148,7 +151,7 @@ def _filled(card: Card, manifest: Manifest, reader: ImageReader) -> Card:
     )
 
 
-def _in_memory(
+def _load_into_memory(
     manifest: Manifest, reader: ImageReader, card: Card, reading: Reading
 ) -> dict[str, Dataset]:
     decoded = {
@@ -158,16 +161,18 @@ def _in_memory(
         for split in manifest.splits
         if (entries := manifest.part(split))
     }
-    _raise_all([problem for _, some in decoded.values() for problem in some], manifest)
+    problems = [problem for _, part_problems in decoded.values() for problem in part_problems]
+    _raise_problems(problems, manifest)
     return {split: InMemory(batch, card) for split, (batch, _) in decoded.items()}
 
 
-def _streamed(
+def _stream_from_disk(
     manifest: Manifest, reader: ImageReader, card: Card, reading: Reading
 ) -> dict[str, Dataset]:
     workers = reading.num_workers
     if reading.verify:
-        _raise_all(decoding_problems(manifest.entries, reader, workers=workers), manifest)
+        problems = find_decoding_problems(manifest.entries, reader, workers=workers)
+        _raise_problems(problems, manifest)
     return {
         split: ImageStream(entries, reader, card, workers=workers)
         for split in manifest.splits

@@ -1,10 +1,11 @@
-"""Images that stay on disk and are decoded when a batch asks for them."""
+"""Images that stay on disk and are decoded when a batch is taken."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.core.progress import progress
 from rightreasons.datasets.dataset import Card, Dataset
@@ -18,13 +19,13 @@ __all__ = ["ImageStream"]
 
 
 class ImageStream(Dataset):
-    """Rows of a table whose images are read from disk, ahead of time by worker processes.
+    """Images on disk, read ahead by worker processes.
 
     Args:
-        entries: The rows, at least one.
-        reader: What turns a row into tensors.
-        card: What they are.
-        workers: How many processes `batches` reads ahead with; 0 for none.
+        entries: The rows of a table, at least one.
+        reader: Reader of images and masks.
+        card: Description of the data.
+        workers: Number of processes that read batches ahead; 0 for none.
     """
 
     def __init__(
@@ -43,8 +44,8 @@ class ImageStream(Dataset):
     def __len__(self) -> int:
         return len(self.entries)
 
+    @override
     def take(self, rows: Tensor) -> Batch:
-        """See `Dataset.take`."""
         entries = [self.entries[row] for row in rows.tolist()]
         masks = self._has_masks
         return Batch.trusted(
@@ -57,40 +58,40 @@ class ImageStream(Dataset):
         )
 
     @property
+    @override
     def labels(self) -> Tensor:
-        """See `Dataset.labels`."""
         return self._labels
 
     @property
+    @override
     def groups(self) -> Tensor | None:
-        """See `Dataset.groups`."""
         return self._groups if self.card.groups else None
 
     @property
+    @override
     def has_masks(self) -> bool:
-        """See `Dataset.has_masks`."""
         return self._has_masks
 
     def digest(self) -> str:
-        """See `Dataset.digest`; reads every file once, and remembers the result."""
+        """A SHA-256 of all files, labels and groups; reads every file, the first time."""
         if self._digest is None:
             reader = self.reader
-            how = (reader.size, reader.channels, reader.mask_polarity, reader.mask_threshold)
-            sha = hashlib.sha256(repr(how).encode())
+            settings = (reader.size, reader.channels, reader.mask_polarity, reader.mask_threshold)
+            sha = hashlib.sha256(repr(settings).encode())
             with progress("hashing images", total=len(self)) as advance:
                 for entry in self.entries:
                     sha.update(repr((entry.label, entry.group)).encode())
-                    sha.update(self._content(entry.file))
-                    sha.update(self._content(entry.mask) if entry.mask else b"no mask")
+                    sha.update(self._hash_file(entry.file))
+                    sha.update(self._hash_file(entry.mask) if entry.mask else b"no mask")
                     advance(1)
             self._digest = sha.hexdigest()
         return self._digest
 
     def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
-        """See `Dataset.batches`; the worker processes end with the iterator."""
+        """Yield one batch for each tensor of indices; the workers end with the iterator."""
         return read_ahead(self.take, rows, workers=self.workers)
 
-    def _content(self, name: str) -> bytes:
+    def _hash_file(self, name: str) -> bytes:
         path = self.reader.root / name
         try:
             return hashlib.sha256(path.read_bytes()).digest()

@@ -1,3 +1,51 @@
-"""One data set = one file."""
+"""One data set = one file. This list is the only one: it feeds the registry and the exports."""
 
-__all__: list[str] = []
+from rightreasons.datasets.sets.background_challenge import (
+    background_challenge as background_challenge,
+)
+from rightreasons.datasets.sets.biased_mnist import biased_mnist as biased_mnist
+from rightreasons.datasets.sets.block_mnist import block_mnist as block_mnist
+from rightreasons.datasets.sets.cats_vs_dogs import cats_vs_dogs as cats_vs_dogs
+from rightreasons.datasets.sets.celeba_hair import celeba_hair as celeba_hair
+from rightreasons.datasets.sets.cifar import cifar10 as cifar10
+from rightreasons.datasets.sets.cifar import cifar100 as cifar100
+from rightreasons.datasets.sets.decoy_derm import decoy_derm as decoy_derm
+from rightreasons.datasets.sets.decoy_digits import decoy_digits as decoy_digits
+from rightreasons.datasets.sets.decoy_ham import decoy_ham as decoy_ham
+from rightreasons.datasets.sets.decoy_mnist import decoy_mnist as decoy_mnist
+from rightreasons.datasets.sets.folder import folder as folder
+from rightreasons.datasets.sets.half_decoy_mnist import half_decoy_mnist as half_decoy_mnist
+from rightreasons.datasets.sets.image_folder import image_folder as image_folder
+from rightreasons.datasets.sets.isic import isic as isic
+from rightreasons.datasets.sets.isic2017 import isic2017 as isic2017
+from rightreasons.datasets.sets.oxford_pets import oxford_pets as oxford_pets
+from rightreasons.datasets.sets.plant import plant as plant
+from rightreasons.datasets.sets.salient_imagenet import salient_imagenet as salient_imagenet
+from rightreasons.datasets.sets.svhn import svhn as svhn
+from rightreasons.datasets.sets.textured_mnist import textured_mnist as textured_mnist
+from rightreasons.datasets.sets.waterbirds import waterbirds as waterbirds
+
+__all__ = [
+    "background_challenge",
+    "biased_mnist",
+    "block_mnist",
+    "cats_vs_dogs",
+    "celeba_hair",
+    "cifar10",
+    "cifar100",
+    "decoy_derm",
+    "decoy_digits",
+    "decoy_ham",
+    "decoy_mnist",
+    "folder",
+    "half_decoy_mnist",
+    "image_folder",
+    "isic",
+    "isic2017",
+    "oxford_pets",
+    "plant",
+    "salient_imagenet",
+    "svhn",
+    "textured_mnist",
+    "waterbirds",
+]

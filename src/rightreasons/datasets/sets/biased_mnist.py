@@ -1,4 +1,4 @@
-"""Biased MNIST: a blue square in a corner of the small digits, and hardly any other."""
+"""Biased MNIST: a blue square in a corner of most digits 0 to 4 and of few others."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rightreasons.core.checks import check_choice, check_flag, check_integer
+from rightreasons.core.checks import check_choice
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, InMemory, Splits
 from rightreasons.datasets.sets.decoys import corner_mask
-from rightreasons.datasets.sets.mnist import read_mnist
-from rightreasons.datasets.splitting import in_memory_splits, stratified
+from rightreasons.datasets.sets.mnist import DIGITS_CARD, split_mnist
+from rightreasons.datasets.splitting import in_memory_splits
 from rightreasons.errors import InvalidSettingError
 from rightreasons.types import Batch
 
@@ -30,8 +30,8 @@ WHERE = {1: ("no square", "square"), 2: ("no square", "blue", "red", "both")}
 CARD = Card(
     name="biased_mnist",
     description="MNIST in two classes, digits 0 to 4 and 5 to 9, with coloured squares in corners.",
-    source="MNIST, Y. LeCun, C. Cortes and C. J. C. Burges; squares after Taghanaki et al. 2022",
-    licence="CC BY-SA 3.0",
+    source=f"{DIGITS_CARD.source}; squares after Taghanaki et al. 2022",
+    licence=DIGITS_CARD.licence,
     shortcut=(
         "A square in the top left corner (a second one in the bottom right): most digits from 0 "
         "to 4 have it in training and validation, few others; in the biased test set it is "
@@ -55,30 +55,32 @@ def biased_mnist(
     """Digits 0-4 against 5-9; a coloured square in a corner tells them apart.
 
     Images are RGB, 28×28 in [0, 1]. In training and validation ``share`` of the digits from 0 to 4
-    and ``1 - share`` of the others get a blue 4×4 square in the top left corner. With two squares
-    a red one in the bottom right is dealt out by the same rule, apart from the first. Of the two
-    test sets ``original`` has no squares; in ``biased`` all digits from 5 to 9 have every square
-    and the others none. Runs measure both: one is the test part, the other one of `more_tests`.
+    and ``1 - share`` of the others get a blue 4×4 square in the top left corner. With two squares,
+    a red one in the bottom right follows the same rule, independently of the first. There are two
+    test sets. In ``original`` no image has a square; in ``biased`` all digits from 5 to 9 have
+    every square and the others none. Runs evaluate both: one is the test part, the other is in
+    `more_tests`.
 
-    The mask covers the corners where squares may be, in every image; the group is the class and
-    which squares there are.
+    The mask covers the corners where squares may be, in every image. The group is the class
+    combined with the squares of the image.
 
     Differs from the paper: some of the 60,000 training images validate, unless ``validation=0``.
-    It does not say where its second patch is, in which colour, or whether the two come together.
+    The paper does not give the position and colour of its second patch, nor whether the two occur
+    together.
 
     Args:
-        data_dir: Where MNIST lies, see `read_mnist`.
-        squares: 1 or 2.
-        share: Of the first class that has a square; 0.99 in the paper.
-        test: Which of the two is the test part.
-        seed: Of the validation split and of who gets squares.
-        validation: How many of the training images to hold out, stratified by digit; 0 for none.
-        subset: How many of the remaining ones to train on, stratified likewise; None for all.
-        download: Fetch MNIST into ``data_dir`` if it is not there.
+        data_dir: Folder with MNIST, as in `read_mnist`.
+        squares: Number of squares, 1 or 2.
+        share: Fraction of the first class with a square; 0.99 in the paper.
+        test: The test set to use as the test part.
+        seed: Random seed for the validation split and the squares.
+        validation: Number of training images to hold out, stratified by digit; 0 for none.
+        subset: Number of the other images to train on, stratified by digit; None for all.
+        download: Whether to download MNIST into ``data_dir`` if it is not there.
 
     Raises:
         DatasetNotFoundError: MNIST is not in ``data_dir``.
-        DatasetCorruptError: It cannot be read.
+        DatasetCorruptError: A file of MNIST cannot be read.
 
     References:
         asgari2022masktune
@@ -89,54 +91,55 @@ def biased_mnist(
         raise InvalidSettingError(
             f"Expected `share` to be a number from 0.5 to 1, but got {share!r}."
         )
-    check_flag("download", download)
-    check_integer("validation", validation, low=0)
-    split = random_stream(seed, "biased_mnist", "split")
-    mnist = read_mnist(data_dir, download=download)
-    rest = len(mnist.y_train) - check_integer(
-        "validation", validation, high=len(mnist.y_train) - 1, low=0
+    parts = split_mnist(
+        data_dir,
+        name=CARD.name,
+        seed=seed,
+        validation=validation,
+        subset=subset,
+        download=download,
     )
-    used = rest if subset is None else check_integer("subset", subset, high=rest)
-    digits = torch.from_numpy(mnist.y_train.astype(np.int64))
-    val, train, _ = stratified(digits, sizes=[validation, used], stream=split)
 
-    def seen(name: str, places: Tensor) -> Batch:
-        y = (digits[places] >= 5).long()
-        stream = random_stream(seed, "biased_mnist", name)
-        likely = torch.where(y == 0, share, 1 - share)[:, None]
-        has = torch.from_numpy(stream.random((len(y), squares))) < likely
-        return _batch(mnist.x_train[places.numpy()], y, has)
+    def add_squares(part: str) -> Batch:
+        pixels, digits = parts[part]
+        y = (digits >= 5).long()
+        stream = random_stream(seed, CARD.name, part)
+        probability = torch.where(y == 0, share, 1 - share)[:, None]
+        has_square = torch.from_numpy(stream.random((len(y), squares))) < probability
+        return _paint_squares(pixels, y, has_square)
 
-    y_test = torch.from_numpy(mnist.y_test >= 5).long()
+    x_test, test_digits = parts["test"]
+    y_test = (test_digits >= 5).long()
     tests = {
         "original": torch.zeros(len(y_test), squares, dtype=torch.bool),
         "biased": (y_test == 1)[:, None].expand(-1, squares),
     }
     groups = tuple(f"{name}, {where}" for name in CLASSES for where in WHERE[squares])
     splits = in_memory_splits(
-        train=seen("train", train),
-        val=seen("val", val) if validation else None,
-        test=_batch(mnist.x_test, y_test, tests.pop(test)),
+        train=add_squares("train"),
+        val=add_squares("val") if "val" in parts else None,
+        test=_paint_squares(x_test, y_test, tests.pop(test)),
         card=replace(CARD, groups=groups),
     )
     more = {
-        name: InMemory(_batch(mnist.x_test, y_test, has), splits.card)
-        for name, has in tests.items()
+        name: InMemory(_paint_squares(x_test, y_test, has_square), splits.card)
+        for name, has_square in tests.items()
     }
     return replace(splits, more_tests=more)
 
 
-def _batch(pixels: NDArray[np.uint8], y: Tensor, has: Tensor) -> Batch:
-    """Images with the squares they have, ``has`` being ``(N, squares)`` booleans."""
+def _paint_squares(pixels: NDArray[np.uint8], y: Tensor, has_square: Tensor) -> Batch:
+    """Paint squares into grey images; ``has_square`` is ``(N, squares)`` booleans."""
     grey = torch.from_numpy(pixels.astype(np.float32)).div_(255).unsqueeze(1)
     x = grey.repeat(1, 3, 1, 1)
     corners = [
         corner_mask(torch.tensor([CORNERS[number]]), height=28, width=28, patch=PATCH)
-        for number in range(has.shape[1])
+        for number in range(has_square.shape[1])
     ]
     for number, inside in enumerate(corners):
         colour = torch.tensor(COLOURS[number]).reshape(1, 3, 1, 1)
-        x = torch.where(inside & has[:, number].reshape(-1, 1, 1, 1), colour, x)
+        x = torch.where(inside & has_square[:, number].reshape(-1, 1, 1, 1), colour, x)
     mask = torch.stack(corners).any(dim=0).float().expand(len(y), -1, -1, -1).contiguous()
-    number_of = has.long() @ (2 ** torch.arange(has.shape[1]))
-    return Batch(x=x, y=y, mask=mask, group=y * 2 ** has.shape[1] + number_of)
+    num_squares = has_square.shape[1]
+    combination = has_square.long() @ (2 ** torch.arange(num_squares))
+    return Batch(x=x, y=y, mask=mask, group=y * 2**num_squares + combination)

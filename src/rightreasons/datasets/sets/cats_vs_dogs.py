@@ -1,7 +1,8 @@
-"""Cats and dogs, as the Asirra photographs come."""
+"""Cats and dogs: the Asirra photographs, without masks."""
 
 from __future__ import annotations
 
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Literal
@@ -11,8 +12,8 @@ import torch
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.images.manifest import Entry, Manifest
-from rightreasons.datasets.images.splits import Reading, checked_size, image_splits
-from rightreasons.datasets.splitting import dealt_out
+from rightreasons.datasets.images.splits import Reading, check_size, image_splits
+from rightreasons.datasets.splitting import assign_splits
 from rightreasons.errors import DatasetNotFoundError
 
 __all__ = ["cats_vs_dogs"]
@@ -44,17 +45,18 @@ def cats_vs_dogs(
     without ``PetImages`` around it, or Kaggle's (``train/cat.0.jpg``, ``train/dog.0.jpg``). Files
     of no bytes, of which Microsoft's archive has some, are left out.
 
-    Differs from the paper: it does not say which images it tests on; here one permutation deals
-    all of them out, stratified by class.
+    Differs from the paper: it does not name its test images; here one permutation splits all
+    images, stratified by class.
 
     Args:
         data_dir: The folder.
         size: Side in pixels, 64 as in the literature on selective classification.
-        seed: Of the split.
-        test_share: Of all images, above 0.
-        validation_share: Of all images; 0 for none.
-        in_memory: Decode everything once; ``"auto"``: if it fits into 2 GiB.
-        workers: Threads or processes that decode; the number of processors, at most 4, if None.
+        seed: Random seed for the split.
+        test_share: Fraction of all images for the test, above 0.
+        validation_share: Fraction of all images for validation; 0 for none.
+        in_memory: Whether to decode everything once; ``"auto"``: if it fits into 2 GiB.
+        workers: Number of threads or processes that decode; the number of processors, at most 4,
+            if None.
 
     Raises:
         DatasetNotFoundError: The folders are not there.
@@ -63,7 +65,7 @@ def cats_vs_dogs(
     References:
         asgari2022masktune
     """
-    stated_size = checked_size(size)
+    stated_size = check_size(size)
     reading = Reading(workers=workers, in_memory=in_memory)
     stream = random_stream(seed, "cats_vs_dogs", "split")
     root = Path(data_dir).expanduser()
@@ -74,37 +76,35 @@ def cats_vs_dogs(
             f"train/cat.0.jpg and train/dog.0.jpg, but found {len(files[0])} cats and "
             f"{len(files[1])} dogs. Unpack Microsoft's or Kaggle's archive there."
         )
-    label = torch.tensor([number for number, some in enumerate(files) for _ in some])
-    splits = dealt_out(
+    label = torch.tensor([number for number, paths in enumerate(files) for _ in paths])
+    splits = assign_splits(
         label, test_share=test_share, validation_share=validation_share, stream=stream
     )
     entries = [
-        Entry(place + 1, str(path.relative_to(root)), splits[place], int(label[place]), -1, "")
-        for place, path in enumerate(path for some in files for path in some)
+        Entry(index + 1, str(path.relative_to(root)), splits[index], int(label[index]), -1, "")
+        for index, path in enumerate(chain.from_iterable(files))
     ]
     return image_splits(
         Manifest(root, tuple(entries), CLASSES, (), origin="cats and dogs come"),
         [],
         size=stated_size,
-        channels=3,
-        mask_polarity="irrelevant",
         card=CARD,
         reading=reading,
     )
 
 
 def _images(root: Path, name: str) -> list[Path]:
-    """The image files of a class, from the first place that has any."""
-    places = [
+    """The image files of a class, from the first folder that has any."""
+    patterns = [
         *((folder / name.capitalize(), "*") for folder in (root / "PetImages", root)),
         *((folder, f"{name}.*") for folder in (root / "train", root)),
     ]
-    for folder, pattern in places:
-        found = [
+    for folder, pattern in patterns:
+        paths = [
             path
             for path in sorted(folder.glob(pattern))
             if path.suffix.lower() in SUFFIXES and path.stat().st_size
         ]
-        if found:
-            return found
+        if paths:
+            return paths
     return []

@@ -1,66 +1,20 @@
-"""CelebA-Hair: is the hair blond? In training the sex tells."""
+"""CelebA-Hair: blond or dark hair, which the sex tells in training."""
 
 import csv
 from collections.abc import Iterator
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from rightreasons.core.checks import check_flag, check_integer
-from rightreasons.datasets.augmented import Augmented
+from rightreasons.datasets.augmented import augment_training, check_augmentation
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.images.manifest import Entry, Manifest
-from rightreasons.datasets.images.splits import Reading, checked_size, image_splits
+from rightreasons.datasets.images.splits import Reading, check_size, image_splits
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 __all__ = ["SUFFIXES", "celeba_hair", "read_celeba_column"]
 
-SUFFIXES = (".csv", ".txt")  # as Kaggle and WILDS have them, as they were published
-
-
-def read_celeba_column(path: Path, columns: list[str]) -> dict[str, list[int]]:
-    """Some columns of a table, by the name of the image.
-
-    Args:
-        path: ``.csv`` with a header; or ``.txt``, where columns are parted by spaces, a table of
-            attributes begins with a count and a header, and a table of splits has neither.
-        columns: Names in the header; of a table without one, the columns there are.
-
-    Raises:
-        DatasetCorruptError: It has no such column, or not a whole number in it.
-    """
-    try:
-        rows = _comma_rows(path) if path.suffix == ".csv" else _space_rows(path, columns)
-        header = next(rows, [])
-        places = [header.index(name) for name in columns]
-        found = {row[0]: [int(row[place]) for place in places] for row in rows}
-        if not found:
-            raise ValueError("it has no rows")
-    except (OSError, UnicodeDecodeError, csv.Error, ValueError, IndexError) as error:
-        raise DatasetCorruptError(
-            f"Expected {path} to be CelebA's table with whole numbers in {', '.join(columns)}, but "
-            f"got: {error}. Copy it anew."
-        ) from error
-    return found
-
-
-def _comma_rows(path: Path) -> Iterator[list[str]]:
-    with path.open(encoding="utf-8-sig", newline="") as lines:
-        yield from (row for row in csv.reader(lines, strict=True) if row)
-
-
-def _space_rows(path: Path, columns: list[str]) -> Iterator[list[str]]:
-    with path.open(encoding="utf-8") as lines:
-        rows = [line.split() for line in lines if line.strip()]
-    if len(rows) > 1 and len(rows[0]) == 1:  # the count, then names of all columns but the first
-        yield ["image_id", *rows[1]]
-        yield from rows[2:]
-    else:
-        yield ["image_id", *columns]
-        yield from rows
-
-
+SUFFIXES = (".csv", ".txt")  # of Kaggle and WILDS; of the original publication
 ATTRIBUTES, SPLITS, IMAGES = "list_attr_celeba", "list_eval_partition", "img_align_celeba"
 FOLDERS = (  # of the user, of WILDS, of group DRO, of torchvision
     Path(),
@@ -106,41 +60,65 @@ def celeba_hair(
     Args:
         data_dir: The folder.
         size: Side in pixels.
-        seed: Of the flips and crops.
-        flip: Mirror training images at random, see `Augmented`.
-        crop: Move training images by up to so many pixels at random, see `Augmented`.
-        in_memory: Decode everything once; ``"auto"``: if it fits into 2 GiB.
-        workers: Threads or processes that decode; the number of processors, at most 4, if None.
-        verify: Decode every file once before streaming from disk; False finds damaged ones in
-            training.
+        seed: Random seed for the flips and crops.
+        flip: Whether to mirror training images at random, as in `Augmented`.
+        crop: Largest random shift of training images in pixels, as in `Augmented`.
+        in_memory: Whether to decode everything once; ``"auto"``: if it fits into 2 GiB.
+        workers: Number of threads or processes that decode; the number of processors, at most 4,
+            if None.
+        verify: Whether to decode every file once before training reads from disk; if False,
+            damaged files are found in training.
 
     Raises:
         DatasetNotFoundError: The tables are not there.
-        DatasetCorruptError: They contradict each other, or a line for each bad file.
+        DatasetCorruptError: The tables contradict each other, or files cannot be read; one line
+            for each problem.
 
     References:
         liu2015deep, sagawa2020distributionally
     """
-    stated_size = checked_size(size)
+    stated_size = check_size(size)
     reading = Reading(workers=workers, in_memory=in_memory, verify=verify)
-    augment = check_flag("flip", flip) | bool(check_integer("crop", crop, low=0))
-    check_integer("seed", seed, low=0)
-    manifest, problems = _listed(*_tables(Path(data_dir).expanduser()))
+    check_augmentation(flip, crop, seed)
+    manifest, problems = _join_tables(*_find_tables(Path(data_dir).expanduser()))
     splits = image_splits(
         manifest,
         problems,
         size=stated_size,
-        channels=3,
-        mask_polarity="irrelevant",
         card=CARD,
         reading=reading,
     )
-    if augment:
-        return replace(splits, train=Augmented(splits.train, flip=flip, crop=crop, seed=seed))
-    return splits
+    return augment_training(splits, flip=flip, crop=crop, seed=seed)
 
 
-def _tables(above: Path) -> tuple[Path, Path]:
+def read_celeba_column(path: Path, columns: list[str]) -> dict[str, list[int]]:
+    """Read some columns of a table, by the name of the image.
+
+    Args:
+        path: A ``.csv`` file with a header, or a ``.txt`` file with columns separated by spaces. A
+            ``.txt`` table of attributes begins with a count and a header; a ``.txt`` table of
+            splits has neither.
+        columns: Names in the header; for a table without a header, the names of its columns.
+
+    Raises:
+        DatasetCorruptError: A column is missing or holds something else than whole numbers.
+    """
+    try:
+        rows = _comma_rows(path) if path.suffix == ".csv" else _space_rows(path, columns)
+        header = next(rows, [])
+        numbers = [header.index(name) for name in columns]
+        values = {row[0]: [int(row[number]) for number in numbers] for row in rows}
+        if not values:
+            raise ValueError("it has no rows")
+    except (OSError, UnicodeDecodeError, csv.Error, ValueError, IndexError) as error:
+        raise DatasetCorruptError(
+            f"Expected {path} to be CelebA's table with whole numbers in {', '.join(columns)}, but "
+            f"got: {error}. Copy it anew."
+        ) from error
+    return values
+
+
+def _find_tables(above: Path) -> tuple[Path, Path]:
     for folder in FOLDERS:
         for suffix in SUFFIXES:
             paths = [above / folder / f"{name}{suffix}" for name in (ATTRIBUTES, SPLITS)]
@@ -153,16 +131,16 @@ def _tables(above: Path) -> tuple[Path, Path]:
     )
 
 
-def _listed(attributes: Path, splits: Path) -> tuple[Manifest, list[str]]:
+def _join_tables(attributes: Path, splits: Path) -> tuple[Manifest, list[str]]:
     faces = read_celeba_column(attributes, ["Blond_Hair", "Male"])
-    parts = {name: some[0] for name, some in read_celeba_column(splits, ["partition"]).items()}
+    parts = {name: row[0] for name, row in read_celeba_column(splits, ["partition"]).items()}
     entries, problems = list[Entry](), list[str]()
     for row, (name, values) in enumerate(faces.items(), start=1):
         blond, male = (int(value == 1) for value in values)
         part = parts.get(name, -1)
         if part not in range(len(PARTS)) or not {*values} <= {-1, 0, 1}:
-            said = f"the partition {parts.get(name, 'nowhere')} and the attributes {values}"
-            problems.append(f"row {row}, {name}: has {said}, expected 0, 1 or 2 and 1 or -1")
+            got = f"the partition {parts.get(name, 'nowhere')} and the attributes {values}"
+            problems.append(f"row {row}, {name}: has {got}, expected 0, 1 or 2 and 1 or -1")
             continue
         entries.append(
             Entry(
@@ -180,3 +158,19 @@ def _listed(attributes: Path, splits: Path) -> tuple[Manifest, list[str]]:
     names, root = ("dark", "blond"), attributes.parent
     origin = f"{attributes.name} and {splits.name} say"
     return Manifest(root, tuple(entries), names, GROUPS, origin=origin), problems
+
+
+def _comma_rows(path: Path) -> Iterator[list[str]]:
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        yield from (row for row in csv.reader(lines, strict=True) if row)
+
+
+def _space_rows(path: Path, columns: list[str]) -> Iterator[list[str]]:
+    with path.open(encoding="utf-8") as lines:
+        rows = [line.split() for line in lines if line.strip()]
+    if len(rows) > 1 and len(rows[0]) == 1:  # a count, then the names of all columns but the first
+        yield ["image_id", *rows[1]]
+        yield from rows[2:]
+    else:
+        yield ["image_id", *columns]
+        yield from rows

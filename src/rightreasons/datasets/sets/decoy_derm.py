@@ -1,8 +1,5 @@
-"""Decoy DERM: a coloured swatch in a corner of each skin photograph (Ghitu et al. 2025)."""
+"""Decoy DERM: a coloured square in a corner of each skin photograph (Ghitu et al. 2025)."""
 
-import io
-import zipfile
-import zlib
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -11,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from rightreasons.core.checks import check_choice, check_flag
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.download import download as fetch
+from rightreasons.datasets.images.files import UNREADABLE, check_data_dir, decode_jpegs
 from rightreasons.datasets.parallel import map_parallel
 from rightreasons.datasets.sets.decoys import all_corners_mask, decoy_batch
 from rightreasons.datasets.splitting import in_memory_splits
@@ -39,146 +37,6 @@ PUBLISHED = {  # SHA-256 of the files at the source
 }
 SOURCE = "https://zenodo.org/records/10519652/files/"
 WORKERS = 2
-UNREADABLE = (
-    EOFError,
-    KeyError,
-    OSError,
-    TypeError,
-    ValueError,
-    UnidentifiedImageError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
-
-class DermaMnistArrays(NamedTuple):
-    """Images ``(N, size, size, 3)`` and labels ``(N,)`` of a part, 8-bit."""
-
-    x: NDArray[np.uint8]
-    y: NDArray[np.uint8]
-
-
-class DermaMnist(NamedTuple):
-    """The parts of the official split, and the name of the file they are from."""
-
-    train: DermaMnistArrays
-    val: DermaMnistArrays
-    test: DermaMnistArrays
-    file: str
-
-
-def read_dermamnist(
-    data_dir: str | PathLike[str], *, size: int = 28, download: bool = False
-) -> DermaMnist:
-    """Read DermaMNIST in its official split, seven classes, 28 or 64 pixels a side.
-
-    ===== ====================================================================================
-    size  the first of these files in ``data_dir``
-    ===== ====================================================================================
-    28    ``dermamnist.npz``, as MedMNIST publishes it, or ``dermamnist_rebuilt.npz``, the
-          same photographs shrunk anew (so not the same bytes)
-    64    ``dermamnist_64.npz``, as published; ``dermamnist_128.npz`` or
-          ``dermamnist_224.npz``, as published, shrunk here; or ``ham10000_128.npz``, the
-          photographs of HAM10000 in 128 pixels as JPEG, shrunk here
-    ===== ====================================================================================
-
-    Args:
-        data_dir: Where to look.
-        size: 28 or 64.
-        download: Fetch the published file of this size if none is there.
-
-    Raises:
-        DatasetNotFoundError: Nothing is there.
-        DatasetCorruptError: What is there cannot be read.
-    """
-    check_choice("size", size, SIZES)
-    root = Path(data_dir).expanduser()
-    if root.is_file():
-        raise DatasetNotFoundError(
-            f"Expected `data_dir` to be a folder, but got the file {root}. Pass {root.parent}."
-        )
-    found = [root / name for name in FILES[size] if (root / name).is_file()]
-    if not found and download:
-        name = FILES[size][0]
-        fetch([f"{SOURCE}{name}"], root / name, sha256=PUBLISHED[name])
-        found = [root / name]
-    if not found:
-        raise DatasetNotFoundError(
-            f"Expected DermaMNIST with {size} pixels in {root}, but found none of "
-            f"{', '.join(FILES[size])}. Put one of them there, or pass download=True where there "
-            "is a network."
-        )
-    parts = _readable(found[0], size)
-    for part, arrays in parts.items():
-        _check(arrays, part=part, path=found[0], size=size)
-    return DermaMnist(**parts, file=found[0].name)
-
-
-def _readable(path: Path, size: int) -> dict[str, DermaMnistArrays]:
-    read = _read_ham if path.name == HAM_FILE else _read_medmnist
-    try:
-        return read(path, size)
-    except UNREADABLE as error:
-        raise DatasetCorruptError(
-            f"Expected {path} to hold DermaMNIST, but it is truncated or damaged ({error}). Delete "
-            "it and copy it anew, or pass download=True where there is a network."
-        ) from error
-
-
-def _read_medmnist(path: Path, size: int) -> dict[str, DermaMnistArrays]:
-    # NumPy leaves a file open that it opened itself and cannot read
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        parts = {}
-        for part in PARTS:
-            images = archive[f"{part}_images"]
-            if images.ndim == 4 and images.shape[1] > size:
-                images = _shrunk(images, size)
-            labels = archive[f"{part}_labels"].reshape(len(images))
-            parts[part] = DermaMnistArrays(images, labels)
-    return parts
-
-
-def _read_ham(path: Path, size: int) -> dict[str, DermaMnistArrays]:
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        content, offsets = archive["jpeg"], archive["offsets"]
-        labels, split = archive["label"], archive["split"]
-
-    def decoded(place: int) -> NDArray[np.uint8]:
-        start, stop = offsets[place], offsets[place + 1]
-        with Image.open(io.BytesIO(content[start:stop].tobytes())) as image:
-            return _resized(image.convert("RGB"), size)
-
-    images = map_parallel(decoded, len(labels), workers=WORKERS, description="decoding images")
-    x = np.stack(images)
-    return {
-        part: DermaMnistArrays(x[split == number], labels[split == number])
-        for number, part in enumerate(PARTS)
-    }
-
-
-def _shrunk(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    def one(place: int) -> NDArray[np.uint8]:
-        return _resized(Image.fromarray(images[place]), size)
-
-    return np.stack(map_parallel(one, len(images), workers=WORKERS, description="shrinking images"))
-
-
-def _resized(image: Image.Image, size: int) -> NDArray[np.uint8]:
-    return np.asarray(image.resize((size, size), Image.Resampling.BICUBIC))
-
-
-def _check(arrays: DermaMnistArrays, *, part: str, path: Path, size: int) -> None:
-    x, y = arrays
-    fits = x.shape == (len(y), size, size, 3) and len(y) > 0
-    if not fits or x.dtype != np.uint8 or not np.isin(y, np.arange(NUM_CLASSES)).all():
-        raise DatasetCorruptError(
-            f"Expected the {part} part of {path} to hold 8-bit images (N, {size}, {size}, 3) and "
-            f"labels (N,) from 0 to {NUM_CLASSES - 1}, but got {x.dtype} {x.shape} and {y.dtype} "
-            f"{y.shape} with labels from {y.min(initial=0)} to {y.max(initial=0)}. Is it "
-            "DermaMNIST?"
-        )
-
-
 NEVUS = 5
 PALETTE = ((0.5, 0.5, 0.7), (0.5, 0.7, 0.5))
 CARD = Card(
@@ -211,30 +69,33 @@ def decoy_derm(
     """Skin photographs, a corner swatch whose colour tells the label.
 
     DermaMNIST in [0, 1] as a binary task: melanocytic nevi (two thirds) are 0, the six other
-    classes 1. A square swatch, a quarter of the side, lies in a random corner of each image. In
-    training and validation it is (.5, .5, .7) for label 0 and (.5, .7, .5) for label 1; at test
-    one of the two at random. The mask is the swatch, ``(N, 1, H, W)``; the group is the label.
+    classes 1. A square swatch, a quarter of the side, lies in a random corner of each image. Its
+    colour in training and validation is (.5, .5, .7) for label 0 and (.5, .7, .5) for label 1; at
+    test it is one of the two at random. The mask is the swatch, ``(N, 1, H, W)``; the group is the
+    label.
 
     The parts are the official ones: 7,007 to train, 1,003 to choose settings, 2,005 to test.
     HAM10000 has several photographs of some lesions, and these parts do not keep them together.
 
     Differs from the paper: its code trains on the validation part too (``merge_validation``) and
-    so has nothing to choose settings on.
+    so has no data to choose settings on.
 
     Args:
-        data_dir: Where DermaMNIST lies, see `read_dermamnist`.
+        data_dir: Folder with DermaMNIST, as in `read_dermamnist`.
         size: Side of the images: 28, or 64 as in the paper.
-        seed: Of the corners and the colours.
-        oracle: Draw the colours of training and validation at random, so that they tell nothing:
-            what a model reaches that has no shortcut to take. Corners and test set stay the same.
-        merge_validation: Train on the validation part too, as the paper; nothing then validates.
-        test_masks: ``"patch"``: the image's own swatch; ``"corners"``: all four corners, as the
-            paper measures fragility.
-        download: Fetch DermaMNIST into ``data_dir`` if it is not there.
+        seed: Random seed for the corners and the colours.
+        oracle: Whether to draw the training and validation colours at random, so that they tell
+            nothing. A model trained on such data has no shortcut to learn. Corners and test set
+            stay the same.
+        merge_validation: Whether to train on the validation part too, as in the paper; there is
+            then no validation data.
+        test_masks: ``"patch"``: the swatch of the image; ``"corners"``: all four corners, for
+            which the paper measures fragility.
+        download: Whether to download DermaMNIST into ``data_dir`` if it is not there.
 
     Raises:
         DatasetNotFoundError: DermaMNIST is not in ``data_dir``.
-        DatasetCorruptError: It cannot be read.
+        DatasetCorruptError: The file cannot be read.
 
     References:
         ghitu2025model, yang2023medmnist
@@ -247,7 +108,7 @@ def decoy_derm(
     random_stream(seed)
     derma = read_dermamnist(data_dir, size=size, download=download)
 
-    def part(name: str, arrays: DermaMnistArrays, rule: str) -> Batch:
+    def add_patches(part: str, arrays: DermaMnistArrays, rule: str) -> Batch:
         x, y = arrays
         return decoy_batch(
             torch.from_numpy(x.astype(np.float32)).div_(255).permute(0, 3, 1, 2).contiguous(),
@@ -255,12 +116,12 @@ def decoy_derm(
             palette=torch.tensor(PALETTE),
             patch=size // 4,
             rule=rule,
-            stream=random_stream(seed, "decoy_derm", name),
+            stream=random_stream(seed, "decoy_derm", part),
         )
 
-    train = part("train", derma.train, rule)
-    val = part("val", derma.val, rule)
-    test = part("test", derma.test, "any")
+    train = add_patches("train", derma.train, rule)
+    val = add_patches("val", derma.val, rule)
+    test = add_patches("test", derma.test, "any")
     if test_masks == "corners":
         corners = all_corners_mask(height=size, width=size, patch=size // 4)
         test = test.replace(mask=corners.expand(len(test), -1, -1, -1))
@@ -270,3 +131,119 @@ def decoy_derm(
         test=test,
         card=replace(CARD, source=f"{CARD.source}; here from {derma.file}"),
     )
+
+
+class DermaMnistArrays(NamedTuple):
+    """Images ``(N, size, size, 3)`` and labels ``(N,)`` of a part, 8-bit."""
+
+    x: NDArray[np.uint8]
+    y: NDArray[np.uint8]
+
+
+class DermaMnist(NamedTuple):
+    """The parts of the official split, and the name of their file."""
+
+    train: DermaMnistArrays
+    val: DermaMnistArrays
+    test: DermaMnistArrays
+    file: str
+
+
+def read_dermamnist(
+    data_dir: str | PathLike[str], *, size: int = 28, download: bool = False
+) -> DermaMnist:
+    """Read DermaMNIST in its official split, seven classes, 28 or 64 pixels a side.
+
+    For 28 pixels the first of these files in ``data_dir`` is read:
+
+    - ``dermamnist.npz``, as published by MedMNIST;
+    - ``dermamnist_rebuilt.npz``, the same photographs resized again (so not the same bytes).
+
+    For 64 pixels it is the first of these:
+
+    - ``dermamnist_64.npz``, as published;
+    - ``dermamnist_128.npz`` or ``dermamnist_224.npz``, as published, resized here;
+    - ``ham10000_128.npz``, the photographs of HAM10000 in 128 pixels as JPEG, resized here.
+
+    Args:
+        data_dir: The folder with the files.
+        size: 28 or 64.
+        download: Whether to download the published file of this size if no file is there.
+
+    Raises:
+        DatasetNotFoundError: No file is there.
+        DatasetCorruptError: The file cannot be read.
+    """
+    check_choice("size", size, SIZES)
+    root = check_data_dir(data_dir)
+    paths = [root / name for name in FILES[size] if (root / name).is_file()]
+    if not paths and download:
+        name = FILES[size][0]
+        fetch([f"{SOURCE}{name}"], root / name, sha256=PUBLISHED[name])
+        paths = [root / name]
+    if not paths:
+        raise DatasetNotFoundError(
+            f"Expected DermaMNIST with {size} pixels in {root}, but found none of "
+            f"{', '.join(FILES[size])}. Put one of them there, or pass download=True where there "
+            "is a network."
+        )
+    parts = _read_file(paths[0], size)
+    for part, arrays in parts.items():
+        _check_arrays(arrays, part=part, path=paths[0], size=size)
+    return DermaMnist(**parts, file=paths[0].name)
+
+
+def _read_file(path: Path, size: int) -> dict[str, DermaMnistArrays]:
+    read = _read_ham if path.name == HAM_FILE else _read_medmnist
+    try:
+        return read(path, size)
+    except UNREADABLE as error:
+        raise DatasetCorruptError(
+            f"Expected {path} to hold DermaMNIST, but it is truncated or damaged ({error}). Delete "
+            "it and copy it anew, or pass download=True where there is a network."
+        ) from error
+
+
+def _read_medmnist(path: Path, size: int) -> dict[str, DermaMnistArrays]:
+    # NumPy leaves a file open that it opened itself and cannot read
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        parts = {}
+        for part in PARTS:
+            images = archive[f"{part}_images"]
+            if images.ndim == 4 and images.shape[1] > size:
+                images = _shrink(images, size)
+            labels = archive[f"{part}_labels"].reshape(len(images))
+            parts[part] = DermaMnistArrays(images, labels)
+    return parts
+
+
+def _read_ham(path: Path, size: int) -> dict[str, DermaMnistArrays]:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        content, offsets = archive["jpeg"], archive["offsets"]
+        labels, split = archive["label"], archive["split"]
+    x = decode_jpegs(content, offsets, np.arange(len(labels)), size=size)
+    return {
+        part: DermaMnistArrays(x[split == number], labels[split == number])
+        for number, part in enumerate(PARTS)
+    }
+
+
+def _shrink(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
+    def shrink(index: int) -> NDArray[np.uint8]:
+        image = Image.fromarray(images[index])
+        return np.asarray(image.resize((size, size), Image.Resampling.BICUBIC))
+
+    shrunk = map_parallel(shrink, len(images), workers=WORKERS, description="shrinking images")
+    return np.stack(shrunk)
+
+
+def _check_arrays(arrays: DermaMnistArrays, *, part: str, path: Path, size: int) -> None:
+    x, y = arrays
+    fits = x.shape == (len(y), size, size, 3) and len(y) > 0
+    if not fits or x.dtype != np.uint8 or not np.isin(y, np.arange(NUM_CLASSES)).all():
+        raise DatasetCorruptError(
+            f"Expected the {part} part of {path} to hold 8-bit images (N, {size}, {size}, 3) and "
+            f"labels (N,) from 0 to {NUM_CLASSES - 1}, but got {x.dtype} {x.shape} and {y.dtype} "
+            f"{y.shape} with labels from {y.min(initial=0)} to {y.max(initial=0)}. Is it "
+            "DermaMNIST?"
+        )

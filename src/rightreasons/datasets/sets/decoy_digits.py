@@ -1,4 +1,4 @@
-"""Decoy digits: the embedded data set, offline, small enough to train on in a second."""
+"""Decoy digits: a small data set that needs no download and trains in a second."""
 
 import numpy as np
 import torch
@@ -9,7 +9,8 @@ from rightreasons.core.checks import check_choice, check_flag, check_integer
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.sets.decoys import GREYS, decoy_batch
-from rightreasons.datasets.splitting import in_memory_splits, stratified
+from rightreasons.datasets.sets.mnist import DIGITS_CARD
+from rightreasons.datasets.splitting import in_memory_splits, stratified_split
 from rightreasons.errors import MissingExtraError
 from rightreasons.types import Batch
 
@@ -30,8 +31,8 @@ CARD = Card(
         "A patch in a random corner: its grey tells the digit exactly in training and validation, "
         "and following it misleads at test."
     ),
-    classes=tuple(str(digit) for digit in range(10)),
-    groups=tuple(f"digit {digit}" for digit in range(10)),
+    classes=DIGITS_CARD.classes,
+    groups=DIGITS_CARD.groups,
 )
 
 
@@ -52,20 +53,20 @@ def decoy_digits(
     ``(255 - 25 y) / 255``; at test it is drawn at random. The mask is the patch,
     ``(N, 1, H, W)``; the group is the digit.
 
-    The split is drawn with the seed and stratified by digit: 500 test samples (50 a digit),
-    ``validation`` to choose settings (about 30 a digit), the rest, 1,000, to train.
+    The split is drawn with the seed and stratified by digit. There are 500 test samples (50 of
+    each digit), ``validation`` samples (about 30 of each) and 1,000 training samples.
 
     Args:
-        seed: Of the split, the corners and the colours.
+        seed: Random seed for the split, the corners and the colours.
         size: Side of the images, at least ``8 + 2 * patch``.
         patch: Side of the patch.
-        oracle: Draw the colours of training and validation uniformly from all ten, so that they
-            tell nothing: what a model reaches that has no shortcut to take. Split, corners and
-            test set stay the same.
-        validation: How many samples to hold out; 0 for none.
-        test_colours: ``"any"``: uniform over all ten greys, so that they tell nothing;
-            ``"wrong"``: uniform over those of the nine other digits, so that no model is right by
-            following the patch.
+        oracle: Whether to draw the training and validation colours uniformly from all ten, so
+            that they tell nothing. A model trained on such data has no shortcut to learn. Split,
+            corners and test set stay the same.
+        validation: Number of samples to hold out; 0 for none.
+        test_colours: ``"any"``: uniform over all ten greys, so that they tell nothing.
+            ``"wrong"``: uniform over the greys of the nine other digits, so that a model that
+            follows the patch is always wrong.
 
     Raises:
         MissingExtraError: scikit-learn is not installed.
@@ -80,24 +81,27 @@ def decoy_digits(
     check_integer("validation", validation, low=0, high=NUM_HELD_IN - 10)
     check_choice("test_colours", test_colours, ("any", "wrong"))
     rule = "any" if check_flag("oracle", oracle) else "label"
-    x, y = _padded_digits(size)
+    x, y = _load_digits(size)
     sizes = [NUM_TEST, validation]
-    test, val, train = stratified(y, sizes=sizes, stream=random_stream(seed, "digits", "split"))
+    test, val, train = stratified_split(
+        y, sizes=sizes, stream=random_stream(seed, "digits", "split")
+    )
     palette = torch.tensor(GREYS["ross"])
 
-    def part(name: str, rows: Tensor, rule: str) -> Batch:
-        stream = random_stream(seed, "digits", name)
+    def add_patches(part: str, rows: Tensor, rule: str) -> Batch:
+        stream = random_stream(seed, "digits", part)
         return decoy_batch(x[rows], y[rows], palette=palette, patch=patch, rule=rule, stream=stream)
 
     return in_memory_splits(
-        train=part("train", train, rule),
-        val=part("val", val, rule) if validation else None,
-        test=part("test", test, test_colours),
+        train=add_patches("train", train, rule),
+        val=add_patches("val", val, rule) if validation else None,
+        test=add_patches("test", test, test_colours),
         card=CARD,
     )
 
 
-def _padded_digits(size: int) -> tuple[Tensor, Tensor]:
+def _load_digits(size: int) -> tuple[Tensor, Tensor]:
+    """The digits of scikit-learn, centred on black squares, and their labels."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:

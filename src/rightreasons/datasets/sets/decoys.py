@@ -14,11 +14,42 @@ __all__ = [
     "all_corners_mask",
     "corner_mask",
     "decoy_batch",
-    "drawn_colours",
+    "draw_colours",
     "place_patches",
 ]
 
 NUM_CORNERS = 4
+RULES = ("label", "any", "wrong")
+GREYS: dict[str, tuple[float, ...]] = {
+    "ross": tuple((255 - 25 * digit) / 255 for digit in range(10)),
+    "faint": tuple((255 - 25 * digit) // 3 / 255 for digit in range(10)),
+}
+"""Grey values of the ten digits: of Ross et al. 2017, and a third of them, rounded down."""
+
+
+def decoy_batch(
+    x: Tensor, y: Tensor, *, palette: Tensor, patch: int, rule: str, stream: np.random.Generator
+) -> Batch:
+    """Plant a patch in a random corner of each image, its colour by a rule.
+
+    The corners do not depend on the rule: with the same stream, two rules differ in the colours
+    alone.
+
+    Args:
+        x: Images ``(N, C, H, W)``.
+        y: Labels ``(N,)``.
+        palette: One colour for each label, ``(K,)`` or ``(K, C)``.
+        patch: Side of the patch, in pixels.
+        rule: How a colour depends on the label, one of `RULES`.
+        stream: Random numbers for corners and colours.
+
+    Returns:
+        The samples with the patch as mask and the label as group.
+    """
+    corners = torch.from_numpy(stream.integers(NUM_CORNERS, size=len(y)))
+    numbers = draw_colours(y, num_colours=len(palette), rule=rule, stream=stream)
+    x, mask = place_patches(x, corners=corners, colours=palette[numbers], patch=patch)
+    return Batch(x=x, y=y, mask=mask, group=y)
 
 
 def corner_mask(corners: Tensor, *, height: int, width: int, patch: int) -> Tensor:
@@ -26,8 +57,8 @@ def corner_mask(corners: Tensor, *, height: int, width: int, patch: int) -> Tens
 
     Args:
         corners: ``(N,)`` corner numbers.
-        height: Of the images, in pixels.
-        width: Of the images, in pixels.
+        height: Height of the images in pixels.
+        width: Width of the images in pixels.
         patch: Side of the square, in pixels.
 
     Returns:
@@ -60,7 +91,7 @@ def place_patches(
     """Paint a square patch into one corner of each image.
 
     Args:
-        x: ``(N, C, H, W)``; left as it is.
+        x: Images ``(N, C, H, W)``; not modified.
         corners: ``(N,)`` corner numbers.
         colours: ``(N,)``, the same in all channels, or ``(N, C)``.
         patch: Side of the square, in pixels.
@@ -84,29 +115,18 @@ def place_patches(
     return torch.where(inside, colours, x), inside.to(x.dtype)
 
 
-GREYS: dict[str, tuple[float, ...]] = {
-    "ross": tuple((255 - 25 * digit) / 255 for digit in range(10)),
-    "faint": tuple((255 - 25 * digit) // 3 / 255 for digit in range(10)),
-}
-"""Grey values of the ten digits: Ross et al. 2017, and a third of them in whole grey levels."""
+def draw_colours(y: Tensor, *, num_colours: int, rule: str, stream: np.random.Generator) -> Tensor:
+    """Draw the number of each sample's colour.
 
-RULES = ("label", "any", "wrong")
-
-
-def drawn_colours(y: Tensor, *, num_colours: int, rule: str, stream: np.random.Generator) -> Tensor:
-    """Choose the number of each sample's colour.
-
-    ========= ==================================================================
-    ``label`` the label's own colour: the colour tells the label
-    ``any``   uniform over all colours: the colour tells nothing
-    ``wrong`` uniform over the others: the colour tells what the label is *not*
-    ========= ==================================================================
+    - ``label``: the label's own colour, so that the colour tells the label.
+    - ``any``: uniform over all colours, so that the colour tells nothing.
+    - ``wrong``: uniform over the other colours, so that the colour tells what the label is *not*.
 
     Args:
         y: Labels ``(N,)``.
-        num_colours: How many there are, at least two.
+        num_colours: Number of colours, at least two.
         rule: One of `RULES`.
-        stream: Where the numbers come from.
+        stream: Random numbers.
 
     Returns:
         ``(N,)`` numbers from 0 to ``num_colours - 1``.
@@ -117,28 +137,3 @@ def drawn_colours(y: Tensor, *, num_colours: int, rule: str, stream: np.random.G
     if rule == "any":
         return torch.from_numpy(stream.integers(num_colours, size=len(y)))
     return (y + torch.from_numpy(stream.integers(1, num_colours, size=len(y)))) % num_colours
-
-
-def decoy_batch(
-    x: Tensor, y: Tensor, *, palette: Tensor, patch: int, rule: str, stream: np.random.Generator
-) -> Batch:
-    """Plant a patch in a random corner of each image, its colour by a rule.
-
-    The corners do not depend on the rule, so that two rules with the same stream differ in the
-    colours alone.
-
-    Args:
-        x: Images ``(N, C, H, W)``.
-        y: Labels ``(N,)``.
-        palette: One colour a label, ``(K,)`` or ``(K, C)``.
-        patch: Side of the patch, in pixels.
-        rule: See `drawn_colours`.
-        stream: Where the corners and colours come from.
-
-    Returns:
-        The samples with the patch as mask and the label as group.
-    """
-    corners = torch.from_numpy(stream.integers(NUM_CORNERS, size=len(y)))
-    numbers = drawn_colours(y, num_colours=len(palette), rule=rule, stream=stream)
-    x, mask = place_patches(x, corners=corners, colours=palette[numbers], patch=patch)
-    return Batch(x=x, y=y, mask=mask, group=y)

@@ -1,16 +1,15 @@
-"""The user's own images: a folder of files and a table that says what they are."""
+"""The user's own images: a folder of files and a table of labels, splits and masks."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from rightreasons.core.checks import check_choice, check_flag, check_integer
-from rightreasons.datasets.augmented import Augmented
+from rightreasons.core.checks import check_choice
+from rightreasons.datasets.augmented import augment_training, check_augmentation
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.images.manifest import Manifest, read_manifest
-from rightreasons.datasets.images.splits import Reading, checked_size, image_splits
+from rightreasons.datasets.images.splits import Reading, check_size, image_splits
 from rightreasons.errors import InvalidSettingError
 
 __all__ = ["folder"]
@@ -53,26 +52,27 @@ def folder(
       ``annotated=False``; a split without any has no masks.
 
     Images are turned upright, converted, resized (which ignores the aspect ratio) and scaled to
-    [0, 1]; masks go through the same geometry with the nearest pixel. Every problem of the table
-    and the files is reported at once.
+    [0, 1]; masks are resized in the same way, by the nearest pixel. One error lists all problems
+    of the table and the files.
 
     Args:
         path: The folder.
         mask_polarity: What is white in the masks: ``"irrelevant"``, what the model must not look
             at, or ``"relevant"``, what it should look at (inverted here). Needed if there are
             masks.
-        size: Side in pixels, or height and width; the images' own if they are all alike.
+        size: Side in pixels, or height and width; None for the size that all images have.
         channels: 3 for colour, 1 for grey.
-        workers: Threads that decode into memory, or processes that read ahead from disk; the
-            number of processors, at most 4, if None.
-        in_memory: Decode everything once; ``"auto"``: if it fits into ``memory_limit``.
-        memory_limit: In bytes of decoded images and masks.
-        verify: Decode every file once before streaming from disk, so that damaged ones are found
-            now; False finds them in training.
-        flip: Mirror training images at random, see `Augmented`.
-        crop: Move training images by up to so many pixels at random, see `Augmented`.
-        seed: Of the flips and crops.
-        card: What to say of the data; names, shape and counts are filled in.
+        workers: Number of threads that decode into memory, or of processes that read ahead from
+            disk; the number of processors, at most 4, if None.
+        in_memory: Whether to decode everything once; ``"auto"``: if it fits into
+            ``memory_limit``.
+        memory_limit: Bytes of decoded images and masks.
+        verify: Whether to decode every file once before training reads from disk; if False,
+            damaged files are found in training.
+        flip: Whether to mirror training images at random, as in `Augmented`.
+        crop: Largest random shift of training images in pixels, as in `Augmented`.
+        seed: Random seed for the flips and crops.
+        card: Description of the data; names, shape and counts are filled in.
 
     Raises:
         DatasetNotFoundError: There is no ``data.csv``.
@@ -80,14 +80,13 @@ def folder(
     """
     if mask_polarity is not None:
         check_choice("mask_polarity", mask_polarity, POLARITIES)
-    stated_size = checked_size(size)
+    stated_size = check_size(size)
     if channels not in (1, 3):
         raise InvalidSettingError(f"Expected `channels` to be 1 or 3, but got {channels!r}.")
     reading = Reading(
         workers=workers, in_memory=in_memory, memory_limit=memory_limit, verify=verify
     )
-    augment = check_flag("flip", flip) | bool(check_integer("crop", crop, low=0))
-    check_integer("seed", seed, low=0)
+    check_augmentation(flip, crop, seed)
     manifest, problems = read_manifest(Path(path).expanduser())
     if manifest.has_masks and mask_polarity is None:
         problems.append(
@@ -100,15 +99,13 @@ def folder(
         size=stated_size,
         channels=channels,
         mask_polarity=mask_polarity or POLARITIES[0],
-        card=card or _plain_card(manifest),
+        card=card or _default_card(manifest),
         reading=reading,
     )
-    if augment:
-        return replace(splits, train=Augmented(splits.train, flip=flip, crop=crop, seed=seed))
-    return splits
+    return augment_training(splits, flip=flip, crop=crop, seed=seed)
 
 
-def _plain_card(manifest: Manifest) -> Card:
+def _default_card(manifest: Manifest) -> Card:
     return Card(
         name="folder",
         description=f"{len(manifest.entries):,} images from the folder {manifest.root.name!r}.",

@@ -1,5 +1,6 @@
-"""ISIC: skin photographs, some of harmless lesions with a coloured patch beside them."""
+"""ISIC: skin photographs; some harmless lesions have a coloured patch beside them."""
 
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Literal
@@ -8,9 +9,10 @@ import torch
 
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
+from rightreasons.datasets.images.files import list_images
 from rightreasons.datasets.images.manifest import Entry, Manifest
-from rightreasons.datasets.images.splits import Reading, checked_size, image_splits
-from rightreasons.datasets.splitting import dealt_out
+from rightreasons.datasets.images.splits import Reading, check_size, image_splits
+from rightreasons.datasets.splitting import assign_splits
 from rightreasons.errors import DatasetNotFoundError
 
 __all__ = ["isic"]
@@ -18,7 +20,6 @@ __all__ = ["isic"]
 GROUPS = ("cancer", "no cancer, no patch", "no cancer, patch")
 FOLDERS = ("cancer", "no_cancer", "patch_no_cancer_again")  # in the order of the groups
 MASKS = "segmentation"
-SUFFIXES = (".jpg", ".jpeg", ".png")
 CARD = Card(
     name="isic",
     description="Skin photographs: cancer or not.",
@@ -56,18 +57,19 @@ def isic(
     a mask of zeros and ``annotated=False``.
 
     Differs from the paper: its code draws a random split for training and another for testing,
-    so that most test images are training images. Here one permutation deals all images out,
-    stratified by group, and some validate. Masks are cut at half white, which removes what JPEG
-    blurred.
+    so that most test images are training images. Here one permutation splits all images,
+    stratified by group, and some validate. Masks are thresholded at half white, which removes the
+    blur of JPEG.
 
     Args:
         data_dir: The folder.
         size: Side in pixels, 299 as in the paper.
-        seed: Of the split.
-        test_share: Of all images, above 0.
-        validation_share: Of all images; 0 for none.
-        in_memory: Decode everything once; ``"auto"``: if it fits into 2 GiB.
-        workers: Threads or processes that decode; the number of processors, at most 4, if None.
+        seed: Random seed for the split.
+        test_share: Fraction of all images for the test, above 0.
+        validation_share: Fraction of all images for validation; 0 for none.
+        in_memory: Whether to decode everything once; ``"auto"``: if it fits into 2 GiB.
+        workers: Number of threads or processes that decode; the number of processors, at most 4,
+            if None.
 
     Raises:
         DatasetNotFoundError: The folders are not there.
@@ -76,35 +78,35 @@ def isic(
     References:
         ghitu2025model, rieger2020interpretations
     """
-    stated_size = checked_size(size)
+    stated_size = check_size(size)
     reading = Reading(workers=workers, in_memory=in_memory)
     stream = random_stream(seed, "isic", "split")
     root = Path(data_dir).expanduser()
-    files = [_images(root / "processed" / folder) for folder in FOLDERS]
+    files = [list_images(root / "processed" / folder) for folder in FOLDERS]
     if not all(files):
         layout = ", ".join(f"processed/{folder}" for folder in FOLDERS)
         raise DatasetNotFoundError(
             f"Expected images in {root}, in each of the folders {layout}, and masks in {MASKS}, "
-            f"but found {', '.join(str(len(some)) for some in files)} images. Prepare the ISIC "
+            f"but found {', '.join(str(len(paths)) for paths in files)} images. Prepare the ISIC "
             "images with the code of Rieger et al. 2020, or pass the folder that has `processed`."
         )
-    masks = {path.stem: path for path in _images(root / MASKS)}
-    group = torch.tensor([number for number, some in enumerate(files) for _ in some])
-    splits = dealt_out(
+    masks = {path.stem: path for path in list_images(root / MASKS)}
+    group = torch.tensor([number for number, paths in enumerate(files) for _ in paths])
+    splits = assign_splits(
         group, test_share=test_share, validation_share=validation_share, stream=stream
     )
     entries, problems = [], []
-    for place, path in enumerate(path for some in files for path in some):
-        mask = masks.get(path.stem) if group[place] == 2 else None
-        if group[place] == 2 and mask is None:
+    for index, path in enumerate(chain.from_iterable(files)):
+        mask = masks.get(path.stem) if group[index] == 2 else None
+        if group[index] == 2 and mask is None:
             problems.append(f"{path.relative_to(root)}: has no mask of its name in {MASKS}")
         entries.append(
             Entry(
-                row=place + 1,
+                row=index + 1,
                 file=str(path.relative_to(root)),
-                split=splits[place],
-                label=int(group[place] == 0),
-                group=int(group[place]),
+                split=splits[index],
+                label=int(group[index] == 0),
+                group=int(group[index]),
                 mask=str(mask.relative_to(root)) if mask else "",
             )
         )
@@ -112,16 +114,7 @@ def isic(
         Manifest(root, tuple(entries), ("no cancer", "cancer"), GROUPS, origin="ISIC has them"),
         problems,
         size=stated_size,
-        channels=3,
-        mask_polarity="irrelevant",
         mask_threshold=0.5,
         card=CARD,
         reading=reading,
     )
-
-
-def _images(folder: Path) -> list[Path]:
-    """The image files of a folder, by name; none if there is no such folder."""
-    if not folder.is_dir():
-        return []
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from rightreasons.core.checks import check_flag, check_integer
-from rightreasons.datasets.augmented import Augmented
+from rightreasons.datasets.augmented import augment_training, check_augmentation
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.images.manifest import Entry, Manifest
-from rightreasons.datasets.images.splits import Reading, checked_size, image_splits
+from rightreasons.datasets.images.splits import Reading, check_size, image_splits
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 __all__ = ["isic2017"]
@@ -52,10 +50,11 @@ def isic2017(
     Args:
         data_dir: The folder.
         size: Side in pixels; images are squeezed to squares.
-        flip: Mirror half of the training images anew in each epoch.
-        seed: Of what is mirrored.
-        in_memory: Decode everything once; ``"auto"``: if it fits into 2 GiB.
-        workers: Threads or processes that decode; the number of processors, at most 4, if None.
+        flip: Whether to mirror training images at random, as in `Augmented`.
+        seed: Random seed for the flips.
+        in_memory: Whether to decode everything once; ``"auto"``: if it fits into 2 GiB.
+        workers: Number of threads or processes that decode; the number of processors, at most 4,
+            if None.
 
     Raises:
         DatasetNotFoundError: The folders or tables are not there.
@@ -64,9 +63,8 @@ def isic2017(
     References:
         adachi2022learning, codella2018skin
     """
-    check_flag("flip", flip)
-    check_integer("seed", seed, low=0)
-    stated_size = checked_size(size)
+    check_augmentation(flip, 0, seed)
+    stated_size = check_size(size)
     reading = Reading(workers=workers, in_memory=in_memory)
     root = Path(data_dir).expanduser()
     table = "ISIC-2017_{}_Part3_GroundTruth.csv"
@@ -81,7 +79,7 @@ def isic2017(
     entries: list[Entry] = []
     for split, path in tables.items():
         part = PARTS[split]
-        for name, label in _labels(path):
+        for name, label in _read_labels(path):
             entries.append(
                 Entry(
                     row=len(entries) + 1,
@@ -96,16 +94,15 @@ def isic2017(
         Manifest(root, tuple(entries), CLASSES, CLASSES, origin="the ISIC 2017 challenge has them"),
         [],
         size=stated_size,
-        channels=3,
         mask_polarity="relevant",
         card=CARD,
         reading=reading,
     )
-    return replace(splits, train=Augmented(splits.train, flip=True, seed=seed)) if flip else splits
+    return augment_training(splits, flip=flip, crop=0, seed=seed)
 
 
-def _labels(path: Path) -> list[tuple[str, int]]:
-    """Names and classes; an image that is neither of the two in the table is a nevus."""
+def _read_labels(path: Path) -> list[tuple[str, int]]:
+    """Read names and labels; an image that is neither of the table's two classes is a nevus."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             rows = list(csv.DictReader(lines))

@@ -1,31 +1,31 @@
-"""MNIST as it lies in a data directory, in any of its usual forms."""
+"""MNIST, which several data sets change: its usual file formats, its splits, its card."""
 
 import gzip
 import struct
-import zipfile
-import zlib
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from rightreasons.core.checks import check_flag, check_integer
+from rightreasons.datasets.dataset import Card
 from rightreasons.datasets.download import download as fetch
+from rightreasons.datasets.images.files import UNREADABLE, check_data_dir
+from rightreasons.datasets.images.pixels import split_training
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
-__all__ = ["MnistArrays", "read_mnist"]
+__all__ = ["DIGITS_CARD", "MnistArrays", "read_mnist", "split_mnist"]
 
-
-class MnistArrays(NamedTuple):
-    """Images ``(N, 28, 28)`` and labels ``(N,)``, 8-bit, as they were published."""
-
-    x_train: NDArray[np.uint8]
-    y_train: NDArray[np.uint8]
-    x_test: NDArray[np.uint8]
-    y_test: NDArray[np.uint8]
-
-
+DIGITS_CARD = Card(
+    source="MNIST, Y. LeCun, C. Cortes and C. J. C. Burges",
+    licence="CC BY-SA 3.0",
+    classes=tuple(str(digit) for digit in range(10)),
+    groups=tuple(f"digit {digit}" for digit in range(10)),
+)
 # the four idx files, in the order of MnistArrays, and the SHA-256 of their unpacked content
 IDX_FILES = {
     "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
@@ -39,37 +39,33 @@ MIRRORS = (
 )
 NPZ_FILE = "mnist.npz"
 FOLDERS = (Path(), Path("MNIST", "raw"), Path("raw"))
-UNREADABLE = (
-    EOFError,
-    OSError,
-    TypeError,
-    ValueError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+
+
+class MnistArrays(NamedTuple):
+    """Images ``(N, 28, 28)`` and labels ``(N,)``, 8-bit, as published."""
+
+    x_train: NDArray[np.uint8]
+    y_train: NDArray[np.uint8]
+    x_test: NDArray[np.uint8]
+    y_test: NDArray[np.uint8]
 
 
 def read_mnist(data_dir: str | PathLike[str], *, download: bool = False) -> MnistArrays:
     """Read MNIST: ``mnist.npz``, idx files (plain or ``.gz``), or torchvision's layout.
 
     Args:
-        data_dir: Where to look: in the folder itself, in ``MNIST/raw`` and in ``raw``.
-        download: Fetch the idx files into ``MNIST/raw`` if nothing is there. They are checked
-            against their published content.
+        data_dir: The folder; ``MNIST/raw`` and ``raw`` below it are searched too.
+        download: Whether to download the idx files into ``MNIST/raw`` if no files are there. They
+            are checked against their published content.
 
     Raises:
-        DatasetNotFoundError: Nothing is there.
-        DatasetCorruptError: What is there cannot be read.
+        DatasetNotFoundError: No files are there.
+        DatasetCorruptError: A file cannot be read.
     """
-    root = Path(data_dir).expanduser()
-    if root.is_file():
-        raise DatasetNotFoundError(
-            f"Expected `data_dir` to be a folder, but got the file {root}. Pass {root.parent}."
-        )
+    root = check_data_dir(data_dir)
     archive = root / NPZ_FILE
     if archive.is_file():
-        return _checked(_readable(archive, _read_npz), archive)
+        return _check_arrays(_read_file(archive, _read_npz), archive)
     paths = _idx_paths(root)
     if paths is None and download:
         for name, sha256 in IDX_FILES.items():
@@ -84,14 +80,55 @@ def read_mnist(data_dir: str | PathLike[str], *, download: bool = False) -> Mnis
             f"({', '.join(IDX_FILES)}; plain or .gz) there or in MNIST/raw, as torchvision puts "
             "them. Put one of the two there, or pass download=True where there is a network."
         )
-    return _checked(MnistArrays(*(_readable(path, _read_idx) for path in paths)), paths[0].parent)
+    arrays = MnistArrays(*(_read_file(path, _read_idx) for path in paths))
+    return _check_arrays(arrays, paths[0].parent)
+
+
+def split_mnist(
+    data_dir: str | PathLike[str],
+    *,
+    name: str,
+    seed: int,
+    validation: int,
+    subset: int | None = None,
+    download: bool = False,
+) -> dict[str, tuple[NDArray[np.uint8], Tensor]]:
+    """Read MNIST and hold out validation images.
+
+    Args:
+        data_dir: Folder with MNIST, as in `read_mnist`.
+        name: Name of the data set; the draw depends on it and on the seed.
+        seed: Random seed, from 0.
+        validation: Number of training images to hold out, stratified by digit; 0 for none.
+        subset: Number of the other images to train on; None for all.
+        download: Whether to download MNIST if it is not there.
+
+    Returns:
+        8-bit images ``(N, 28, 28)`` and labels ``(N,)`` of ``"train"``, ``"test"`` and, if
+        ``validation`` is not 0, ``"val"``.
+    """
+    check_flag("download", download)
+    check_integer("validation", validation, low=0)
+    if subset is not None:
+        check_integer("subset", subset)
+    check_integer("seed", seed, low=0)
+    mnist = read_mnist(data_dir, download=download)
+    y = torch.from_numpy(mnist.y_train.astype(np.int64))
+    val, train = split_training(y, name=name, seed=seed, validation=validation, subset=subset)
+    parts = {
+        "train": (mnist.x_train[train.numpy()], y[train]),
+        "test": (mnist.x_test, torch.from_numpy(mnist.y_test.astype(np.int64))),
+    }
+    if validation:
+        parts["val"] = (mnist.x_train[val.numpy()], y[val])
+    return parts
 
 
 def _idx_paths(root: Path) -> list[Path] | None:
     """The four files, from the first folder that has them all."""
     for folder in FOLDERS:
-        found = [_first_spelling(root / folder, name) for name in IDX_FILES]
-        paths = [path for path in found if path is not None]
+        spellings = [_first_spelling(root / folder, name) for name in IDX_FILES]
+        paths = [path for path in spellings if path is not None]
         if len(paths) == len(IDX_FILES):
             return paths
     return None
@@ -104,7 +141,7 @@ def _first_spelling(folder: Path, name: str) -> Path | None:
     )
 
 
-def _readable(path: Path, read: Any) -> Any:
+def _read_file(path: Path, read: Any) -> Any:
     try:
         return read(path)
     except UNREADABLE as error:
@@ -138,7 +175,7 @@ def _read_idx(path: Path) -> NDArray[np.uint8]:
     return values.reshape(shape)
 
 
-def _checked(arrays: MnistArrays, origin: Path) -> MnistArrays:
+def _check_arrays(arrays: MnistArrays, origin: Path) -> MnistArrays:
     for part, x, y in (("train", *arrays[:2]), ("test", *arrays[2:])):
         fits = x.ndim == 3 and x.shape[1:] == (28, 28) and y.shape == (len(x),) and len(x) > 0
         if not fits or x.dtype != np.uint8 or not np.isin(y, np.arange(10)).all():

@@ -15,10 +15,10 @@ from PIL import Image
 from rightreasons.core.checks import check_choice, check_fraction, check_integer
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
-from rightreasons.datasets.images.files import JpegArchive, read_image
+from rightreasons.datasets.images.files import JpegArchive, nearest_indices, read_image
 from rightreasons.datasets.images.pixels import masked_pixel_splits
 from rightreasons.datasets.parallel import map_parallel
-from rightreasons.datasets.splitting import stratified
+from rightreasons.datasets.splitting import stratified_split
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 __all__ = ["oxford_pets"]
@@ -40,7 +40,7 @@ CARD = Card(
 
 
 class _Pets(NamedTuple):
-    """8-bit images and trimaps, breeds from 0, species, and whether each is for training."""
+    """The images and trimaps (8-bit), breed and species from 0, and the training part."""
 
     images: NDArray[np.uint8]
     trimaps: NDArray[np.uint8]
@@ -70,18 +70,18 @@ def oxford_pets(
 
     or else ``pets_128.npz``, the same photographs in 128 pixels. Images are squeezed to squares.
     The group is the species. The parts are the official ones, 3,680 to train and 3,669 to test;
-    some of the first validate.
+    some of the training images validate.
 
     Args:
         data_dir: The folder.
         size: Side of the images.
         task: ``"breed"``, 37 classes as in the paper, or ``"species"``, two.
         border: Whether the border of an animal is ``"masked"``, as in the paper, or ``"free"``.
-        validation_share: Of the training images; 0 for none.
-        seed: Of the validation split.
+        validation_share: Fraction of the training images for validation; 0 for none.
+        seed: Random seed for the validation split.
 
     Raises:
-        DatasetNotFoundError: Neither is there.
+        DatasetNotFoundError: Neither the folders nor the archive are there.
         DatasetCorruptError: A file cannot be read.
 
     References:
@@ -95,9 +95,9 @@ def oxford_pets(
     root = Path(data_dir).expanduser()
     folder = next((root / one for one in FOLDERS if (root / one / LISTS[0]).is_file()), None)
     if folder is not None:
-        pets = _from_folder(folder, size)
+        pets = _read_folder(folder, size)
     elif (root / ARCHIVE).is_file():
-        pets = _from_archive(root / ARCHIVE, size)
+        pets = _read_archive(root / ARCHIVE, size)
     else:
         raise DatasetNotFoundError(
             f"Expected the Oxford-IIIT Pet data in {root}, but found neither {LISTS[0]} (there or "
@@ -111,7 +111,9 @@ def oxford_pets(
     held_in = torch.from_numpy(np.flatnonzero(pets.is_train))
     test = torch.from_numpy(np.flatnonzero(~pets.is_train))
     sizes = [round(validation_share * len(held_in))]
-    val, train = (held_in[rows] for rows in stratified(y[held_in], sizes=sizes, stream=stream))
+    val, train = (
+        held_in[rows] for rows in stratified_split(y[held_in], sizes=sizes, stream=stream)
+    )
     rows_of = {"train": train, "test": test} | ({"val": val} if len(val) else {})
     parts = {
         name: (pixels[rows].contiguous(), mask[rows], y[rows], group[rows])
@@ -121,12 +123,11 @@ def oxford_pets(
     return masked_pixel_splits(parts, replace(CARD, classes=classes))
 
 
-def _from_archive(path: Path, size: int) -> _Pets:
+def _read_archive(path: Path, size: int) -> _Pets:
     columns = ["label", "species", "split", "trimap"]
     archive = JpegArchive(path, columns=columns, extras=["class_names"])
     trimaps = archive.columns["trimap"]
-    places = (np.arange(size) + 0.5) * trimaps.shape[1] / size  # nearest pixels
-    nearest = places.astype(np.int64)
+    nearest = nearest_indices(trimaps.shape[1], size)
     return _Pets(
         images=archive.images(np.arange(len(archive)), size=size),
         trimaps=trimaps[:, nearest][:, :, nearest],
@@ -137,7 +138,7 @@ def _from_archive(path: Path, size: int) -> _Pets:
     )
 
 
-def _from_folder(folder: Path, size: int) -> _Pets:
+def _read_folder(folder: Path, size: int) -> _Pets:
     rows = []
     for is_train, file in zip((True, False), LISTS, strict=True):
         path = folder / file
@@ -153,8 +154,8 @@ def _from_folder(folder: Path, size: int) -> _Pets:
     images = np.empty((len(rows), size, size, 3), dtype=np.uint8)
     trimaps = np.empty((len(rows), size, size), dtype=np.uint8)
 
-    def decode(place: int) -> None:
-        name = rows[place][0]
+    def decode(index: int) -> None:
+        name = rows[index][0]
         try:
             image = read_image(folder / "images" / f"{name}.jpg", size=(size, size), channels=3)
             with Image.open(folder / "annotations" / "trimaps" / f"{name}.png") as trimap:
@@ -163,8 +164,8 @@ def _from_folder(folder: Path, size: int) -> _Pets:
             raise DatasetCorruptError(
                 f"Expected an image and a trimap of {name} in {folder}, but got: {error}."
             ) from error
-        images[place] = (255 * image).round().byte().permute(1, 2, 0).numpy()
-        trimaps[place] = np.asarray(small)
+        images[index] = (255 * image).round().byte().permute(1, 2, 0).numpy()
+        trimaps[index] = np.asarray(small)
 
     map_parallel(decode, len(rows), workers=WORKERS, description="decoding images")
     names, breed, species, trained = zip(*rows, strict=True)

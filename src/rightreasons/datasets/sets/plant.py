@@ -1,4 +1,4 @@
-"""Plant phenotyping: leaves on a nutrient solution that tells more than the leaf."""
+"""Plant phenotyping: leaves on a nutrient solution that tells the class."""
 
 import re
 from os import PathLike
@@ -17,7 +17,7 @@ from rightreasons.datasets.images.files import read_pickled_arrays
 from rightreasons.datasets.images.manifest import Entry
 from rightreasons.datasets.images.reader import ImageReader, decode_into_memory
 from rightreasons.datasets.images.splits import Reading
-from rightreasons.datasets.splitting import in_memory_splits, stratified
+from rightreasons.datasets.splitting import in_memory_splits, stratified_split
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 from rightreasons.types import Batch
 
@@ -58,26 +58,26 @@ def plant(
         rgb_dataset_splits/train_FOLD.txt    names, one a line; also test_FOLD.txt; folds 0 to 4
         mask/preprocessed_masks.pyu          a pickled dictionary: NAME -> array, True in the leaf
 
-    Images, in [0, 1], are made twice as bright. Leaves Z1 to Z3 are healthy (label 0), the others
-    infected (1). The mask is everything that is not leaf, ``(N, 1, H, W)``; the group is the
-    label.
+    The brightness of images, in [0, 1], is doubled. Leaves Z1 to Z3 are healthy (label 0), the
+    others infected (1). The mask is everything that is not leaf, ``(N, 1, H, W)``; the group is
+    the label.
 
     Differs from the paper: some of the training images validate, unless ``validation_share=0``;
     masks are not softened.
 
     Args:
         data_dir: The folder.
-        fold: Which of the five splits; the paper shows 2.
+        fold: Number of the split, 0 to 4; the paper shows 2.
         size: Side in pixels, 213 as published.
-        test_background: ``"mean"``: at test, everything that is not leaf gets the mean colour of
-            the training images, so that it tells nothing; ``"own"``: it stays.
-        seed: Of the validation split.
-        validation_share: Of the training images; 0 for none.
-        workers: Threads that decode; the number of processors, at most 4, if None.
+        test_background: ``"mean"``: test images get the mean colour of the training images
+            outside the leaf, so that the background tells nothing; ``"own"``: no change.
+        seed: Random seed for the validation split.
+        validation_share: Fraction of the training images for validation; 0 for none.
+        workers: Number of threads that decode; the number of processors, at most 4, if None.
 
     Raises:
-        DatasetNotFoundError: The files are not there.
-        DatasetCorruptError: They cannot be read or contradict each other.
+        DatasetNotFoundError: A file is not there.
+        DatasetCorruptError: Files cannot be read or contradict each other.
 
     References:
         ghitu2025model, schramowski2020making
@@ -100,12 +100,12 @@ def plant(
     names = [path.read_text(encoding="utf-8").split() for path in lists]
     leaves = read_pickled_arrays(root / MASKS)
     _check_names(names, leaves, root)
-    held_in, test = (_read(root, some, leaves, size, reading) for some in names)
+    held_in, test = (_read_part(root, part, leaves, size, reading) for part in names)
     if test_background == "mean" and test.mask is not None:
         mean = held_in.x.mean(dim=(0, 2, 3), keepdim=True)
         test = test.replace(x=torch.where(test.mask > 0, mean, test.x))
     num_val = round(validation_share * len(held_in))
-    val, train = stratified(held_in.y, sizes=[num_val], stream=stream)
+    val, train = stratified_split(held_in.y, sizes=[num_val], stream=stream)
     return in_memory_splits(
         train=held_in[train], val=held_in[val] if num_val else None, test=test, card=CARD
     )
@@ -125,7 +125,7 @@ def _check_names(names: list[list[str]], leaves: dict[str, NDArray[Any]], root: 
         )
 
 
-def _read(
+def _read_part(
     root: Path, names: list[str], leaves: dict[str, NDArray[Any]], size: int, reading: Reading
 ) -> Batch:
     entries = [
@@ -148,17 +148,17 @@ def _read(
         raise DatasetCorruptError(
             f"Expected {root} to hold the images its lists name, but got:\n{listing}"
         )
-    mask = torch.stack([1 - _leaf(leaves[name], size) for name in names])
+    mask = torch.stack([1 - _resize_leaf(leaves[name], size) for name in names])
     return batch.replace(x=batch.x.mul_(BRIGHTNESS).clamp_(max=1), mask=mask)
 
 
 def _label(name: str) -> int:
-    found = NAME.match(name)
-    return int(found is not None and int(found["leaf"]) > NUM_CONTROLS)
+    match = NAME.match(name)
+    return int(match is not None and int(match["leaf"]) > NUM_CONTROLS)
 
 
-def _leaf(array: NDArray[Any], size: int) -> Tensor:
-    """One in the leaf, ``(1, size, size)``; from ``(H, W)``, ``(3, H, W)`` or ``(H, W, 3)``."""
+def _resize_leaf(array: NDArray[Any], size: int) -> Tensor:
+    """1 in the leaf, ``(1, size, size)``; from ``(H, W)``, ``(3, H, W)`` or ``(H, W, 3)``."""
     leaf = torch.from_numpy(array.astype("float32"))
     if leaf.ndim == 3:
         leaf = leaf.amax(dim=0 if leaf.shape[0] == 3 else 2)

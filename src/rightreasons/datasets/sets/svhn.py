@@ -1,4 +1,4 @@
-"""SVHN: digits of house numbers, photographed from the street, without masks."""
+"""SVHN: photographs of house numbers without masks."""
 
 from os import PathLike
 from pathlib import Path
@@ -36,21 +36,22 @@ def svhn(
     """SVHN: digits of house numbers; no masks, no groups.
 
     73,257 training and 26,032 test images, ``(N, 3, 32, 32)`` in [0, 1], not normalised: an
-    epsilon is in these units. They are kept in memory in 8 bits. The label is the digit; the files
+    epsilon has these units. They are kept in memory in 8 bits. The label is the digit; the files
     write 10 for 0.
 
     Args:
-        data_dir: Where SVHN lies, see `read_svhn`.
-        seed: Of the validation split, the subset, and the flips and crops.
-        subset: How many of the remaining training images to use, stratified by class; a smaller
-            subset is part of a larger one. None for all.
-        validation: How many of the training images to hold out, stratified by class; 0 for none.
-        flip: Mirror training images at random, see `Augmented`; digits are not what they were.
-        crop: Move training images by up to so many pixels at random, see `Augmented`.
+        data_dir: Folder with SVHN, as in `read_svhn`.
+        seed: Random seed for the validation split, the subset, the flips and the crops.
+        subset: Number of the other images to train on, stratified by class; None for all. A
+            smaller subset is part of a larger one.
+        validation: Number of training images to hold out, stratified by class; 0 for none.
+        flip: Whether to mirror training images at random, as in `Augmented`. Mirrored digits may
+            look like others.
+        crop: Largest random shift of training images in pixels, as in `Augmented`.
 
     Raises:
         DatasetNotFoundError: SVHN is not in ``data_dir``.
-        DatasetCorruptError: It cannot be read.
+        DatasetCorruptError: A file cannot be read.
         MissingExtraError: SciPy, which reads the files, is not installed.
 
     References:
@@ -71,7 +72,7 @@ def read_svhn(data_dir: str | PathLike[str]) -> tuple[PixelPart, PixelPart]:
     """Read the cropped digits: ``train_32x32.mat`` and ``test_32x32.mat``.
 
     Args:
-        data_dir: Where to look: in the folder itself and in ``svhn``.
+        data_dir: The folder; ``svhn`` below it is searched too.
 
     Returns:
         The training and the test part.
@@ -100,9 +101,9 @@ def _read(path: Path) -> PixelPart:
         fits = pixels.shape == (len(digits), *SHAPE) and len(digits) > 0
         if not fits or pixels.dtype != np.uint8 or not np.isin(digits, np.arange(1, 11)).all():
             raise ValueError(f"{pixels.dtype} pixels {pixels.shape}, labels {digits.shape}")
-    except Exception as error:  # a damaged file may raise anything
+    except Exception as error:  # a damaged file may raise any exception
         raise DatasetCorruptError(
             f"Expected {path} to hold SVHN, but it is truncated or damaged ({error}). Copy it anew."
         ) from error
     pixels = np.ascontiguousarray(pixels)
-    return PixelPart(digits % 10, lambda places: pixels[places])
+    return PixelPart(digits % 10, lambda indices: pixels[indices])

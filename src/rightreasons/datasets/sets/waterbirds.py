@@ -5,11 +5,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from rightreasons.core.checks import check_flag, check_integer
-from rightreasons.datasets.augmented import Augmented
+from rightreasons.datasets.augmented import augment_training, check_augmentation
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.images.manifest import read_manifest
-from rightreasons.datasets.images.splits import Reading, checked_size, image_splits
+from rightreasons.datasets.images.splits import Reading, check_size, image_splits
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 __all__ = ["waterbirds"]
@@ -62,24 +61,25 @@ def waterbirds(
     Args:
         data_dir: The folder.
         size: Side in pixels.
-        seed: Of the flips and crops.
-        flip: Mirror training images at random, see `Augmented`.
-        crop: Move training images by up to so many pixels at random, see `Augmented`.
-        in_memory: Decode everything once; ``"auto"``: if it fits into 2 GiB.
-        workers: Threads or processes that decode; the number of processors, at most 4, if None.
-        verify: Decode every file once before streaming from disk.
+        seed: Random seed for the flips and crops.
+        flip: Whether to mirror training images at random, as in `Augmented`.
+        crop: Largest random shift of training images in pixels, as in `Augmented`.
+        in_memory: Whether to decode everything once; ``"auto"``: if it fits into 2 GiB.
+        workers: Number of threads or processes that decode; the number of processors, at most 4,
+            if None.
+        verify: Whether to decode every file once before training reads from disk.
 
     Raises:
         DatasetNotFoundError: The table is not there.
-        DatasetCorruptError: The table is of something else, or a line for each bad file.
+        DatasetCorruptError: The table is not that of Waterbirds, or files cannot be read; one
+            line for each problem.
 
     References:
         sagawa2020distributionally
     """
-    stated_size = checked_size(size)
+    stated_size = check_size(size)
     reading = Reading(workers=workers, in_memory=in_memory, verify=verify)
-    augment = check_flag("flip", flip) | bool(check_integer("crop", crop, low=0))
-    check_integer("seed", seed, low=0)
+    check_augmentation(flip, crop, seed)
     above = Path(data_dir).expanduser()
     roots = [above / folder for folder in FOLDERS if (above / folder / TABLE).is_file()]
     if not roots:
@@ -99,11 +99,7 @@ def waterbirds(
         replace(manifest, classes=("landbird", "waterbird"), groups=GROUPS),
         problems,
         size=stated_size,
-        channels=3,
-        mask_polarity="irrelevant",
         card=CARD,
         reading=reading,
     )
-    if augment:
-        return replace(splits, train=Augmented(splits.train, flip=flip, crop=crop, seed=seed))
-    return splits
+    return augment_training(splits, flip=flip, crop=crop, seed=seed)
