@@ -111,10 +111,15 @@ def test_exports_are_explicit_sorted_and_there():
         if path.name == "__init__.py":
             body = ast.parse(path.read_text()).body
             imported = {
-                alias.asname or alias.name
+                name
                 for node in body
                 if isinstance(node, ast.ImportFrom)
                 for alias in node.names
+                for name in (
+                    importlib.import_module(node.module).__all__
+                    if alias.name == "*"
+                    else [alias.asname or alias.name]
+                )
             }
             defined = [n for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
             if defined or not set(exported) <= imported:

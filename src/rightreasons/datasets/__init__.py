@@ -36,3 +36,4 @@ __all__ = [
     "names",
 ]
 __all__ += sets.__all__
+__all__.sort()

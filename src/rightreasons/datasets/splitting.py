@@ -16,10 +16,10 @@ from rightreasons.types import Batch
 
 __all__ = [
     "assign_splits",
+    "change_training",
     "group_counts",
     "in_memory_splits",
     "stratified_split",
-    "change_training",
 ]
 
 

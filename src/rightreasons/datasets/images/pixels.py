@@ -25,8 +25,8 @@ __all__ = [
     "PixelMemory",
     "PixelPart",
     "masked_pixel_splits",
-    "split_training",
     "pixel_splits",
+    "split_training",
 ]
 
 
