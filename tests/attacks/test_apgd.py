@@ -10,16 +10,6 @@ from rightreasons.attacks.apgd import checkpoints
 from rightreasons.errors import InvalidSettingError
 
 
-class Recording(nn.Module):
-    def __init__(self, net):
-        super().__init__()
-        self.net, self.seen = net, []
-
-    def forward(self, x):
-        self.seen.append(x.detach().clone())
-        return self.net(x)
-
-
 def sure_net(seed):
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 4)).double()
@@ -32,7 +22,7 @@ def sure_net(seed):
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 @pytest.mark.parametrize("loss", ["cross_entropy", "targeted_dlr"])
 def test_goes_the_way_of_its_slow_twin(norm, loss):
-    net = Recording(sure_net(1))
+    net = slow.Recording(sure_net(1))
     x, y = torch.rand(3, 5, dtype=torch.float64), torch.zeros(3).long()
     found = APGD(epsilon=0.4, norm=norm, loss=loss, num_steps=15, num_rivals=1)(net, x, y)
     seen = net.seen[2:]  # the first two look at the samples
@@ -60,7 +50,7 @@ def test_steps_are_halved_somewhere_on_that_way():
 
 
 def test_tries_one_rival_after_the_other():
-    net = Recording(sure_net(0))
+    net = slow.Recording(sure_net(0))
     x, y = torch.rand(2, 5, dtype=torch.float64), torch.zeros(2).long()
     attack = APGD(epsilon=0.01, loss="targeted_dlr", num_steps=1, num_restarts=2)
     attack(net, x, y)

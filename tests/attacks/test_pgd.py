@@ -10,18 +10,6 @@ from rightreasons.attacks.pgd import step_lengths
 from rightreasons.errors import InvalidSettingError
 
 
-class Recording(nn.Module):
-    """A net that remembers where it was asked."""
-
-    def __init__(self, net):
-        super().__init__()
-        self.net, self.seen = net, []
-
-    def forward(self, x):
-        self.seen.append(x.detach().clone())
-        return self.net(x)
-
-
 def sure_net():
     """Its label is 0 wherever one looks, so that nobody is ever fooled."""
     net = nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 4)).double()
@@ -33,7 +21,7 @@ def sure_net():
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 @pytest.mark.parametrize("schedule", ["constant", "halving"])
 def test_goes_the_way_of_its_slow_twin(norm, schedule):
-    net = Recording(sure_net())
+    net = slow.Recording(sure_net())
     x, y = torch.rand(3, 5, dtype=torch.float64), torch.zeros(3).long()
     settings = {"num_steps": 6, "schedule": schedule, "random_start": False}
     found = PGD(epsilon=0.3, norm=norm, **settings)(net, x, y)
@@ -52,7 +40,7 @@ def logits_margin(net, points):
 
 
 def test_starts_are_drawn_for_each_restart():
-    net = Recording(sure_net())
+    net = slow.Recording(sure_net())
     x, y = torch.rand(2, 5, dtype=torch.float64), torch.zeros(2).long()
     PGD(epsilon=0.1, num_steps=1, num_restarts=3, seed=4)(net, x, y)
     starts = net.seen[1::2]
@@ -67,7 +55,7 @@ def test_those_who_are_fooled_drop_out():
         def forward(self, x):
             return torch.stack([x[:, 0] - 0.5, 0.5 - x[:, 0]], dim=1)
 
-    net = Recording(Steep())
+    net = slow.Recording(Steep())
     x, y = torch.tensor([[0.55], [0.75], [0.95], [0.1]]), torch.zeros(4).long()
     found = PGD(epsilon=0.3, step_size=0.1, num_steps=4, random_start=False)(net, x, y)
     assert [len(points) for points in net.seen] == [4, 3, 3, 2, 2, 1]

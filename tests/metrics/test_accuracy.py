@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from tests.reference import metrics as slow
@@ -214,6 +214,7 @@ def test_equals_numpy_histograms():
     )
 
 
+@settings(max_examples=40)
 @given(st.lists(st.floats(-50, 50), min_size=3, max_size=12), st.integers(1, 30))
 def test_lies_between_no_binning_and_bins_of_one(numbers, num_bins):
     logits = torch.tensor([[number, 0.0] for number in numbers], dtype=torch.float64)

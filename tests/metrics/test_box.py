@@ -39,21 +39,6 @@ def test_an_unknown_target(kind):
         kind(target="logits")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_data_without_masks(kind):
-    data = rr.Batch(x=torch.rand(2, 3), y=torch.tensor([0, 1]))
-    with pytest.raises(InvalidBatchError, match=f"data with masks for {kind.__name__}, but got"):
-        rr.evaluate(torch.nn.Linear(3, 2), data, [kind()])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_metric_that_was_not_prepared(kind, tiny_net, tiny_batch):
-    batch = tiny_batch.replace(index=torch.arange(6))
-    probe = rr.Probe(tiny_net.eval(), batch, needs_gradient="inside", create_graph=False)
-    with pytest.raises(InvalidBatchError, match=f"Expected {kind.__name__}.prepare.data. before"):
-        kind().update(probe)
-
-
 def test_the_box_ends_where_valid_values_do(tiny_net, tiny_batch):
     class Some(BoxMetric):
         name = "some"
@@ -118,15 +103,15 @@ def test_certified_change_equals_its_slow_twin(seed):
 @pytest.mark.parametrize("epsilon", [0.01, 0.3])
 def test_no_attack_and_no_corner_changes_more_than_was_proved(target, hidden, epsilon):
     value = rr.Target(target)
-    for seed in range(8):
+    corners = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=4)))[:, None]
+    for seed in range(6):
         net, batch = change_net(seed, hidden=hidden), change_batch(seed)
-        rows = rows_of(net, batch, epsilon=epsilon, target=target, num_samples=4, num_steps=8)
+        rows = rows_of(net, batch, epsilon=epsilon, target=target, num_samples=2, num_steps=4)
         assert (rows["attack"] <= rows["proved"] + 1e-12).all()
-        nominal = value(net(batch.x), batch.y)
-        for signs in itertools.product((-1.0, 1.0), repeat=4):
-            moved = batch.x + epsilon * batch.mask * torch.tensor(signs)
-            change = (value(net(moved.clamp(0, 1)), batch.y) - nominal).abs()
-            assert (change <= rows["proved"] + 1e-12).all()
+        moved = (batch.x + epsilon * batch.mask * corners).clamp(0, 1).flatten(0, 1)
+        values = value(net(moved), batch.y.repeat(len(corners))).view(len(corners), -1)
+        change = (values - value(net(batch.x), batch.y)).abs()
+        assert (change <= rows["proved"] + 1e-12).all()
 
 
 def test_a_linear_model_reaches_what_was_proved():

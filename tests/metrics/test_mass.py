@@ -5,7 +5,7 @@ from tests.reference import metrics as slow
 from torch import nn
 
 import rightreasons as rr
-from rightreasons.errors import InvalidBatchError, UnknownNameError
+from rightreasons.errors import UnknownNameError
 from rightreasons.metrics import CamMass, InputGradientMass
 from rightreasons.metrics.mass import mass_rows, mass_summary
 
@@ -114,8 +114,6 @@ def test_of_several_layers_the_mean_share_counts():
 
 
 def test_errors():
-    with pytest.raises(InvalidBatchError, match="Expected data with masks for CamMass"):
-        cam_mass(reading(LEFT[0, 0]), rr.Batch(x=IMAGES.x, y=IMAGES.y))
     with pytest.raises(UnknownNameError, match="Expected a layer of the model, but got 'layer4'"):
         cam_mass(reading(LEFT[0, 0]), IMAGES, layer="layer4")
 
@@ -224,8 +222,3 @@ def test_where_nothing_is_masked_there_is_nothing_to_measure():
     empty = VECTORS.replace(mask=torch.zeros(4, 3))
     values = gradient_mass(linear([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), empty)
     assert values == {"area": 0.0, "n": 0.0}
-
-
-def test_refuses_data_without_masks():
-    with pytest.raises(InvalidBatchError, match="Expected data with masks for InputGradientMass"):
-        gradient_mass(linear([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), rr.Batch(x=X, y=Y))

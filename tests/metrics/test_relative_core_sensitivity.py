@@ -5,7 +5,7 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.datasets import Card, InMemory
-from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.errors import InvalidSettingError
 from rightreasons.metrics import RelativeCoreSensitivity
 
 NAME = "relative_core_sensitivity"
@@ -69,17 +69,6 @@ def test_without_any_mask_there_is_no_value():
     batch = data_of().batch
     data = InMemory(batch.replace(mask=torch.zeros_like(batch.mask)))
     assert rr.evaluate(reader_of(0), data, [NAME]) == {f"{NAME}/n": 0.0}
-
-
-def test_data_without_masks():
-    with pytest.raises(InvalidBatchError, match="data with masks for RelativeCoreSensitivity"):
-        rr.evaluate(reader_of(0), data_of().batch.replace(mask=None, annotated=None), [NAME])
-
-
-def test_a_metric_that_was_not_prepared():
-    batch = data_of().take(torch.arange(4))
-    with pytest.raises(InvalidBatchError, match="Expected RelativeCoreSensitivity.prepare"):
-        RelativeCoreSensitivity().update(rr.Probe(reader_of(0), batch))
 
 
 @pytest.mark.parametrize(

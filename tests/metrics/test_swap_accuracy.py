@@ -221,16 +221,8 @@ def test_refuses_no_draws():
         SwapAccuracy(num_draws=0)
 
 
-def test_refuses_data_without_masks():
-    batch = rr.Batch(x=torch.eye(2), y=torch.tensor([0, 1]))
-    with pytest.raises(InvalidBatchError, match="Expected data with masks for SwapAccuracy"):
-        measured(Recorder(), batch)
-
-
 def test_refuses_batches_of_unknown_data():
     probe = rr.Probe(Recorder(), shortcut_data(4))
-    with pytest.raises(InvalidBatchError, match=r"Expected SwapAccuracy.prepare\(data\) before"):
-        SwapAccuracy().update(probe)
     metric = SwapAccuracy()
     metric.prepare(InMemory(shortcut_data(4)))
     with pytest.raises(InvalidBatchError, match="and batches with an `index`"):

@@ -86,14 +86,8 @@ class APGD(OutputAttack):
         seed: int = 0,
         max_rows: int | None = None,
     ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            norm=norm,
-            num_restarts=num_restarts,
-            valid_range=valid_range,
-            seed=seed,
-            max_rows=max_rows,
-        )
+        ball = Ball(epsilon=epsilon, norm=norm, valid_range=valid_range)
+        super().__init__(ball, num_restarts=num_restarts, seed=seed, max_rows=max_rows)
         self.loss = check_choice("loss", loss, LOSSES)
         self.num_steps = check_integer("num_steps", num_steps)
         self.num_rivals = check_integer("num_rivals", num_rivals)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rightreasons.attacks.ball import Ball, BallNorm
+from rightreasons.attacks.ball import Ball
 from rightreasons.core.checks import check_integer
 from rightreasons.core.second_order import innermost
 from rightreasons.errors import InvalidBatchError
@@ -45,25 +45,16 @@ class OutputAttack(ABC):
     way of the search, are an error.
 
     Args:
-        epsilon: The ball's radius, in input units.
-        norm: The ball's norm, ``"linf"`` or ``"l2"``.
+        ball: The set that is searched around each sample.
         num_restarts: Number of searches for each sample that is not fooled yet.
-        valid_range: Smallest and largest value of a feature; None is no limit.
         seed: Random seed for the draws.
         max_rows: The most samples that are attacked at once; None is no ceiling.
     """
 
     def __init__(
-        self,
-        *,
-        epsilon: float,
-        norm: BallNorm,
-        num_restarts: int,
-        valid_range: tuple[float, float] | None,
-        seed: int,
-        max_rows: int | None,
+        self, ball: Ball, *, num_restarts: int = 1, seed: int = 0, max_rows: int | None = None
     ) -> None:
-        self.ball = Ball(epsilon=epsilon, norm=norm, valid_range=valid_range)
+        self.ball = ball
         self.num_restarts = check_integer("num_restarts", num_restarts)
         self.seed = check_integer("seed", seed, low=0)
         self.max_rows = None if max_rows is None else check_integer("max_rows", max_rows)

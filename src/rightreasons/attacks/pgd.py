@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from rightreasons.attacks.ball import BallNorm
+from rightreasons.attacks.ball import Ball, BallNorm
 from rightreasons.attacks.output_attack import (
     Attacked,
     OutputAttack,
@@ -76,14 +76,8 @@ class PGD(OutputAttack):
         seed: int = 0,
         max_rows: int | None = None,
     ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            norm=norm,
-            num_restarts=num_restarts,
-            valid_range=valid_range,
-            seed=seed,
-            max_rows=max_rows,
-        )
+        ball = Ball(epsilon=epsilon, norm=norm, valid_range=valid_range)
+        super().__init__(ball, num_restarts=num_restarts, seed=seed, max_rows=max_rows)
         self.num_steps = check_integer("num_steps", num_steps)
         self.step_size = None if step_size is None else positive_float("step_size", step_size)
         self.schedule = check_choice("schedule", schedule, SCHEDULES)
@@ -147,14 +141,8 @@ class FGSM(OutputAttack):
         valid_range: tuple[float, float] | None = (0.0, 1.0),
         max_rows: int | None = None,
     ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            norm=norm,
-            num_restarts=1,
-            valid_range=valid_range,
-            seed=0,
-            max_rows=max_rows,
-        )
+        ball = Ball(epsilon=epsilon, norm=norm, valid_range=valid_range)
+        super().__init__(ball, max_rows=max_rows)
 
     @override
     def search(

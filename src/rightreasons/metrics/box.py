@@ -43,7 +43,13 @@ class BoxMetric(Metric):
     needs_gradient: ClassVar[Need] = "inside"
 
     def __init__(
-        self, *, epsilon: float, target: Target | str, num_samples: int, num_steps: int, seed: int
+        self,
+        *,
+        epsilon: float = 0.1,
+        target: Target | str = Target.LOGIT,
+        num_samples: int = 1,
+        num_steps: int = 5,
+        seed: int = 0,
     ) -> None:
         super().__init__()
         self.epsilon = positive_float("epsilon", epsilon)
@@ -104,23 +110,6 @@ class CertifiedChange(BoxMetric):
     """
 
     name = "certified_change"
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 0.1,
-        target: Target | str = Target.LOGIT,
-        num_samples: int = 1,
-        num_steps: int = 5,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            target=target,
-            num_samples=num_samples,
-            num_steps=num_steps,
-            seed=seed,
-        )
 
     @override
     def measure(self, probe: Probe) -> Rows:

@@ -84,8 +84,9 @@ class ReconstructionMetric(ExplanationMetric):
         )
         return values.float()
 
-    def curve_summary(self, rows: Rows) -> dict[str, float]:
-        """The mean over samples and ratios of each explainer, then at each ratio."""
+    @override
+    def summary(self, rows: Rows) -> dict[str, float]:
+        # The mean over samples and ratios of each explainer, then at each ratio.
         means = {name: rows[name].double().mean(dim=0) for name in self._by_name}
         details = {
             f"{name}/{ratio:g}": value
@@ -137,10 +138,6 @@ class Insertion(ReconstructionMetric):
     def measure(self, probe: Probe) -> Rows:
         return self.curves(probe, deletes=False)
 
-    @override
-    def summary(self, rows: Rows) -> dict[str, float]:
-        return self.curve_summary(rows)
-
 
 @final
 class Deletion(ReconstructionMetric):
@@ -166,10 +163,6 @@ class Deletion(ReconstructionMetric):
     @override
     def measure(self, probe: Probe) -> Rows:
         return self.curves(probe, deletes=True)
-
-    @override
-    def summary(self, rows: Rows) -> dict[str, float]:
-        return self.curve_summary(rows)
 
 
 @final
@@ -256,7 +249,7 @@ class AdvInsertion(ReconstructionMetric):
 
     @override
     def summary(self, rows: Rows) -> dict[str, float]:
-        result = self.curve_summary(rows)
+        result = super().summary(rows)
         for name in self._by_name:
             clean = float(rows[f"{name}/clean"].double().mean(dim=0).mean())
             result[f"{name}/gap"] = clean - result[name]
