@@ -6,7 +6,7 @@ import torch
 import rightreasons as rr
 from rightreasons.models import attention_branch, create, resnet18
 from rightreasons.objectives import R3, CrossEntropy, WeightDecay
-from rightreasons.objectives.recipe import recipe
+from rightreasons.objectives.recipe import recipe, settings_of
 from rightreasons.objectives.recipes import RECIPES
 
 IMAGES = rr.Batch(
@@ -52,11 +52,6 @@ SETTINGS = {
 }
 
 
-def settings_of(function):
-    parameters = inspect.signature(function).parameters.values()
-    return {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY}
-
-
 @pytest.mark.parametrize("name", [name for name in RECIPES if name not in ON_OTHER_NETS])
 def test_every_recipe_works_with_its_defaults(name, tiny_net, tiny_batch):
     loss = RECIPES.create(name)(tiny_net, tiny_batch)
@@ -92,9 +87,11 @@ def test_defaults_are_those_of_the_terms(name):
     settings = RECIPES.settings(name)
     assert settings["weight_decay"] == 0.0
     for term in RECIPES.create(name).terms.values():
-        for setting, default in settings_of(type(term)).items():
+        for setting, parameter in settings_of(type(term)).items():
             if setting in settings and setting != "weight":
-                assert (settings[setting] == default) == ((name, setting) not in DIFFERENT)
+                assert (settings[setting] == parameter.default) == (
+                    (name, setting) not in DIFFERENT
+                )
 
 
 @pytest.mark.parametrize("name", RECIPES)

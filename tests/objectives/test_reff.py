@@ -25,7 +25,7 @@ def test_equals_its_slow_twin():
 
 
 def test_the_papers_weights_are_pixels_a_cell():
-    own = [ReFF().own_weight(side**2, 224**2) for side in (56, 28, 14, 7)]
+    own = [ReFF().default_weight(side**2, 224**2) for side in (56, 28, 14, 7)]
     assert own == [16, 64, 256, 1024]
     paper = (15, 60, 250, 1000)
     assert all(abs(a - b) / b < 0.07 for a, b in zip(own, paper, strict=True))

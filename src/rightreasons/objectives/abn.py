@@ -1,4 +1,4 @@
-"""The attention branch network's terms: its cross-entropy, and attention inside the mask."""
+"""Terms of an attention branch network: its cross-entropy, and its map outside the mask."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from typing_extensions import override
 
 from rightreasons.core.second_order import innermost
 from rightreasons.errors import InvalidSettingError
@@ -22,23 +23,24 @@ __all__ = [
 ]
 
 PARTS = ("attention", "attention_logits")
+"""Names of the two layers of an attention branch."""
 
 
 class AttentionTerm(Term):
-    """A term that reads a part of an attention branch, by the names of `AttentionBranch`.
+    """A term that reads a layer of an attention branch, by the names of `AttentionBranch`.
 
-    The branch may be anywhere in the model. Many a transformer has layers called ``attention``
-    too: inside a model, a branch is what has both parts.
+    The branch may be anywhere in the model. Transformers have layers called ``attention`` too, so a
+    branch inside a model must have both layers.
     """
 
+    @override
     def layers_in(self, model: nn.Module, x: Tensor) -> tuple[str, ...]:
-        """See `Term.layers_in`."""
         del x
-        names = {name: None for name, _ in model.named_modules()}  # in their order
-        if names.keys() >= set(self.layers):
+        names = [name for name, _ in model.named_modules()]
+        if set(names) >= set(self.layers):
             return self.layers
-        places = [name.removesuffix(PARTS[1]) for name in names if name.endswith(f".{PARTS[1]}")]
-        branches = [place for place in places if place + PARTS[0] in names]
+        prefixes = [name.removesuffix(PARTS[1]) for name in names if name.endswith(f".{PARTS[1]}")]
+        branches = [prefix for prefix in prefixes if prefix + PARTS[0] in names]
         if not branches:
             raise InvalidSettingError(
                 f"Expected a model with an attention branch, layers called "
@@ -46,11 +48,11 @@ class AttentionTerm(Term):
                 f"{type(model).__name__}. Use the model attention_branch, or wrap yours in "
                 "AttentionBranch."
             )
-        outermost = min(branches, key=lambda place: place.count("."))
+        outermost = min(branches, key=lambda prefix: prefix.count("."))
         return tuple(outermost + layer for layer in self.layers)
 
     def recorded(self, probe: Probe) -> Tensor:
-        """What the layer gave in this pass."""
+        """The layer's output in this pass."""
         (layer,) = self.layers_in(innermost(probe.model), probe.features)
         if layer not in probe.activations:
             raise InvalidSettingError(
@@ -65,7 +67,7 @@ class AttentionCrossEntropy(AttentionTerm):
 
     .. math:: -\log p_\mathrm{att}(y \mid x)
 
-    Unit: nats. It makes the branch, and so the attention map, see what tells the classes.
+    Unit: nats. It trains the branch, and so the attention map, to tell the classes apart.
 
     References:
         fukui2019attention
@@ -73,23 +75,23 @@ class AttentionCrossEntropy(AttentionTerm):
 
     layers = ("attention_logits",)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         logits = self.recorded(probe).to(probe.logits.dtype)
         return functional.cross_entropy(logits, probe.batch.y, reduction="none")
 
 
 @final
 class ABN(AttentionTerm):
-    r"""The mean squared distance of an attention map and what is outside the mask.
+    r"""The mean squared distance of an attention map and the inverse of the mask.
 
     .. math:: \frac{1}{HW} \lVert M(x) - (1 - m) \rVert_2^2
 
     where the map of an `AttentionBranch` is resized bilinearly to the mask. Unit: none, from 0
     to 1. Samples without a mask (`Batch.guided`) add nothing.
 
-    Differs from the paper: Mitsuhara et al. have the mean of squares in words and a sum in the
-    formula; here it is the mean, which does not depend on the size of images.
+    Differs from the paper: Mitsuhara et al. have a mean of squares in the text and a sum in the
+    formula. Here it is the mean, which does not depend on the size of images.
 
     References:
         mitsuhara2021embedding, adachi2022learning
@@ -97,8 +99,8 @@ class ABN(AttentionTerm):
 
     layers = ("attention",)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         attention = self.recorded(probe)
         size = probe.features.shape[2:]
         mask = probe.mask.mean(dim=1).expand(-1, *size)

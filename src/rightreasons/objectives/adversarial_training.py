@@ -1,4 +1,4 @@
-"""Adversarial training: right also at the worst input near each sample."""
+"""Adversarial training: the task also at the worst input near each sample."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rightreasons.attacks import Ball, BallNorm, climb_slope
 from rightreasons.attacks.output_attack import cross_entropy
@@ -37,22 +38,22 @@ class AdversarialTraining(Term):
     .. math:: -c_y \log p(y \mid x'), \qquad
         x' \approx \arg\max_{\lVert x' - x \rVert \le \epsilon} -\log p(y \mid x')
 
-    The attack climbs the loss of the model as at test time and is then held constant; one step
+    The attack climbs the loss of the model as at test time, and its end is held constant. One step
     from the sample itself is FGSM, several from a drawn point are PGD. The pass at :math:`x'` is
-    the task's: BatchNorm takes the statistics of the attacked batch and dropout draws. The running
-    statistics stay those of the samples, which the model sees at test time. Unit: nats.
+    in train mode: BatchNorm uses the statistics of the attacked batch, and dropout draws. It does
+    not update the running statistics, which stay those of the clean samples. Unit: nats.
 
-    Differs from the papers: nothing known, but for the running statistics.
+    Differs from the papers: nothing known, except for the running statistics.
 
     Args:
         epsilon: The ball's radius in input units; see `Ball`.
-        norm: See `Ball`.
-        num_steps: Of the attack.
-        step_size: In input units; None is ``2.5 * epsilon / num_steps``.
+        num_steps: Number of steps of the attack.
+        step_size: Length of a step in input units; None is ``2.5 * epsilon / num_steps``.
+        norm: The ball's norm, ``"linf"`` or another of `Ball`.
         random_start: Begin at a point drawn from the ball, or else at the sample.
-        valid_range: Smallest and largest value of a feature. None takes the data's, if `fit` or
-            ``prepare`` saw them, and is no limit otherwise.
-        class_weights: See `CrossEntropy`.
+        valid_range: Smallest and largest value of a feature. None takes the range of the data from
+            `fit` or ``prepare``, and is no limit without them.
+        class_weights: One factor for each class, as in `CrossEntropy`; None is 1 for all.
 
     References:
         goodfellow2015explaining, madry2018towards
@@ -79,17 +80,17 @@ class AdversarialTraining(Term):
         self.valid_range = self.ball.valid_range
         self.task = CrossEntropy(class_weights=class_weights)
 
+    @override
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
-        """See `Term.prepare`."""
         del num_passes
         valid_range = self.valid_range or data.card.valid_range
         self.ball = Ball(epsilon=self.ball.epsilon, norm=self.ball.norm, valid_range=valid_range)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         core = innermost(probe.model)
         worst = self._worst(core, probe.features.detach(), probe.batch.y)
-        with _kept_statistics(core):
+        with _keep_statistics(core):
             attacked = Probe(core, Batch.trusted(x=worst, y=probe.batch.y))
         losses: Tensor = self.task(attacked)
         return losses
@@ -102,31 +103,13 @@ class AdversarialTraining(Term):
         return point
 
 
-@contextmanager
-def _kept_statistics(model: nn.Module) -> Iterator[None]:
-    """Let a pass in train mode leave the running statistics of normalisation as they are."""
-    norms = [
-        module
-        for module in model.modules()
-        if module.training and isinstance(module, nn.modules.batchnorm._NormBase)
-    ]
-    buffers = [(norm, dict(norm._buffers)) for norm in norms]
-    for norm, kept in buffers:
-        norm._buffers.update({n: b.clone() for n, b in kept.items() if b is not None})
-    try:
-        yield
-    finally:
-        for norm, kept in buffers:
-            norm._buffers.update(kept)
-
-
 @recipe(CrossEntropy, AdversarialTraining, without=["label_smoothing"])
 def at_pgd(
     clean: CrossEntropy, attacked: AdversarialTraining, *, clean_weight: float = 0.0
 ) -> Objective | Term:
     """Adversarial training by PGD: right where several steps up the loss end.
 
-    Madry et al. train on attacked samples alone; ``clean_weight`` mixes the others in.
+    Madry et al. train on attacked samples alone; ``clean_weight`` mixes clean samples in.
 
     Example:
         >>> at_pgd().weights
@@ -147,7 +130,7 @@ def at_fgsm(
 ) -> Objective:
     """Adversarial training by FGSM: also right after one step up the loss.
 
-    Goodfellow et al. weigh samples and attacked samples the same; ``clean_weight=0`` trains on
+    Goodfellow et al. give clean and attacked samples the same weight; ``clean_weight=0`` trains on
     attacked ones alone.
 
     Example:
@@ -165,3 +148,22 @@ def at_fgsm(
         weight_decay=weight_decay,
         class_weights=class_weights,
     )
+
+
+@contextmanager
+def _keep_statistics(model: nn.Module) -> Iterator[None]:
+    """Keep the running statistics of normalisation layers during a pass in train mode."""
+    norms = [
+        module
+        for module in model.modules()
+        if module.training and isinstance(module, nn.modules.batchnorm._NormBase)
+    ]
+    buffers = [(norm, dict(norm._buffers)) for norm in norms]
+    # The pass updates copies: a graph may hold the buffers themselves.
+    for norm, originals in buffers:
+        norm._buffers.update({n: b.clone() for n, b in originals.items() if b is not None})
+    try:
+        yield
+    finally:
+        for norm, originals in buffers:
+            norm._buffers.update(originals)

@@ -1,4 +1,7 @@
-"""Gradient alignment: input gradients of neighbouring points agree (Joo et al. 2023)."""
+"""Gradient alignment: input gradients at a sample and near it agree (Joo et al. 2023).
+
+`source_gradient` and `nearby_gradient` also serve other terms that compare two gradients.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional
-from typing_extensions import override
+from typing_extensions import TypedDict, Unpack, override
 
 from rightreasons.core.checks import check_choice, check_flag, check_integer, positive_float
 from rightreasons.core.norms import Norm, check_norm, sample_norm
 from rightreasons.errors import InvalidSettingError
-from rightreasons.objectives.fast_second_order import straight_pass
+from rightreasons.objectives.fast_second_order import fast_second_order
 from rightreasons.objectives.memory import OwnPasses
 from rightreasons.objectives.objective import Objective, Term, Weight
 from rightreasons.objectives.recipe import recipe
@@ -39,87 +42,19 @@ __all__ = [
 PERTURBATIONS = ("uniform", "gaussian", "sign")
 
 PIXEL_DEVIATION = 1 / 4
-"""Standard deviation of CIFAR's pixels in [0, 1]."""
+"""Standard deviation of CIFAR's pixels in [0, 1]: the paper's input unit."""
+SMALLEST_NORM = 1e-12
+"""A gradient with a smaller norm has no direction."""
 
 
-class GradientPair(NamedTuple):
-    """Gradients at the samples ``(N, *S)`` and at K points near each ``(K, N, *S)``."""
+class AlignmentSettings(TypedDict, total=False):
+    """Settings of `AlignmentTerm` that its members pass on."""
 
-    source: Tensor
-    nearby: Tensor
-
-
-@dataclass(frozen=True)
-class Nearby:
-    """Which points near the samples, and which gradients: terms with equal ones share a pass.
-
-    Args:
-        perturbation: One of `PERTURBATIONS`.
-        epsilon: In input units: the largest step (uniform), the deviation (gaussian), or the
-            step up or down on every feature, as the source gradient points (sign).
-        num_samples: How many points for each sample.
-        target: What is differentiated.
-        detach_source: Hold the gradients at the samples constant.
-    """
-
-    perturbation: str
     epsilon: float
+    perturbation: str
     num_samples: int
-    target: Target
+    target: Target | str
     detach_source: bool
-
-    def shifts(self, source: Tensor) -> Tensor:
-        """The steps to those points, ``(K, N, *S)``; drawn from the global random state."""
-        shape = (self.num_samples, *source.shape)
-        if self.perturbation == "sign":
-            return self.epsilon * source.detach().sign().expand(shape)
-        drawn = torch.empty(shape, dtype=source.dtype, device=source.device)
-        if self.perturbation == "gaussian":
-            return self.epsilon * drawn.normal_()
-        return drawn.uniform_(-self.epsilon, self.epsilon)
-
-
-def gradient_pair(probe: Probe, nearby: Nearby) -> GradientPair:
-    """Gradients at the samples and near them; one pass for all who ask with equal settings.
-
-    Both are as at test time where layers in train mode would mix samples or draw: the samples then
-    cost one more pass.
-    """
-
-    def both() -> GradientPair:
-        source = source_gradient(probe, nearby.target, detached=nearby.detach_source)
-        points = probe.features.detach() + nearby.shifts(source)
-        return GradientPair(source, nearby_gradient(probe, points, nearby.target))
-
-    return probe.once(nearby, both)
-
-
-def source_gradient(probe: Probe, target: Target, *, detached: bool) -> Tensor:
-    """The gradient at the samples, to be compared with others of `Probe.at`; taken once."""
-
-    def taken() -> Tensor:
-        if probe.depends_on_mode:
-            create_graph = probe.create_graph and not detached
-            return probe.at(probe.features.detach(), create_graph=create_graph).gradient(target)
-        if not detached or not (probe.features.requires_grad and probe.logits.requires_grad):
-            return probe.gradient(target)
-        with torch.enable_grad():
-            value = target(probe.logits, probe.batch.y).sum()
-        (gradient,) = torch.autograd.grad(value, probe.features, retain_graph=True)
-        return gradient
-
-    return probe.once(("source", target, detached), taken)
-
-
-def nearby_gradient(probe: Probe, points: Tensor, target: Target) -> Tensor:
-    """The gradient at K points for each sample, ``(K, N, *S)``, with its graph if one is wanted."""
-    rows = points.flatten(0, 1)
-    with straight_pass() if probe.create_graph else nullcontext():
-        if probe.max_rows is None or len(rows) <= probe.max_rows:
-            return probe.at(rows).gradient(target).view(points.shape)
-        return probe.each_at(
-            points, lambda moved: moved.gradient(target), create_graph=probe.create_graph
-        )
 
 
 class AlignmentTerm(OwnPasses, Term):
@@ -128,7 +63,7 @@ class AlignmentTerm(OwnPasses, Term):
     .. math:: \frac1K \sum_k \Gamma\big(\nabla_x t(x + \delta_k), \nabla_x t(x)\big), \qquad
         \delta_k \sim U([-\epsilon, \epsilon]^d)
 
-    Terms with equal settings compare at the same points and share one pass, so that l2 and cosine
+    Terms with equal settings compare at the same points and share one pass. So l2 and cosine
     together cost no more than one of them.
 
     Args:
@@ -136,9 +71,9 @@ class AlignmentTerm(OwnPasses, Term):
         perturbation: ``"uniform"`` in the box; ``"gaussian"`` with deviation epsilon; ``"sign"``,
             epsilon times the sign of the source gradient on every feature.
         num_samples: K, 1 as in the paper; ``"sign"`` has one point only.
-        target: What is differentiated, the label's logit as in the paper.
-        detach_source: Hold the gradient at the sample constant, as the paper does to save time:
-            the gradient near it moves towards it. False moves both.
+        target: The output that is differentiated, the label's logit as in the paper.
+        detach_source: Hold the gradient at the sample constant, as the paper does to save time.
+            Only the gradient near it is then trained; False trains both.
     """
 
     needs_gradient = True
@@ -166,7 +101,7 @@ class AlignmentTerm(OwnPasses, Term):
 
     @abstractmethod
     def distance(self, nearby: Tensor, source: Tensor) -> Tensor:
-        """Of gradients near the samples and at them, both ``(M, D)`` -> ``(M,)``."""
+        """The distance of gradients near the samples and at them, ``(M, D)`` -> ``(M,)``."""
 
     @override
     def detach_from(self, probe: Probe) -> bool:
@@ -174,8 +109,8 @@ class AlignmentTerm(OwnPasses, Term):
             source_gradient(probe, self.target, detached=True)
         return self.detach_source
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         source, nearby = gradient_pair(
             probe,
             Nearby(
@@ -187,11 +122,8 @@ class AlignmentTerm(OwnPasses, Term):
             ),
         )
         rows = nearby.flatten(0, 1).flatten(1)
-        own = source.expand_as(nearby).flatten(0, 1).flatten(1)
-        return self.distance(rows, own).view(nearby.shape[:2]).mean(dim=0)
-
-
-SMALLEST_NORM = 1e-12
+        source_rows = source.expand_as(nearby).flatten(0, 1).flatten(1)
+        return self.distance(rows, source_rows).view(nearby.shape[:2]).mean(dim=0)
 
 
 class CosineAlignment(AlignmentTerm):
@@ -201,8 +133,8 @@ class CosineAlignment(AlignmentTerm):
         \qquad g = \nabla_x f_y(x), \; g' = \nabla_x f_y(x + \delta)
 
     From 0 (the same direction) to 1 (the opposite one), without a unit: scaling the model changes
-    nothing. A gradient of zero counts as orthogonal, 1/2, and has no gradient itself. The settings
-    are those of `AlignmentTerm`.
+    nothing. A gradient of zero counts as orthogonal, 1/2, and gets no gradient. The settings are
+    those of `AlignmentTerm`.
 
     Differs from the paper: nothing; the source gradient is held constant as in its experiments.
 
@@ -210,8 +142,8 @@ class CosineAlignment(AlignmentTerm):
         joo2023towards
     """
 
+    @override
     def distance(self, nearby: Tensor, source: Tensor) -> Tensor:
-        """See `AlignmentTerm.distance`."""
         return (1 - functional.cosine_similarity(nearby, source, dim=1, eps=SMALLEST_NORM)) / 2
 
 
@@ -220,19 +152,15 @@ class L2Alignment(AlignmentTerm):
 
     .. math:: \lVert \nabla_x f_y(x + \delta) - \nabla_x f_y(x) \rVert_2^2
 
-    Unit: (logits per input unit) squared. It shrinks with the gradients themselves, which
-    `CosineAlignment` does not.
+    Unit: (logits per input unit) squared. It is smaller for smaller gradients; `CosineAlignment`
+    does not depend on their size.
 
-    Differs from the paper: its criterion is the norm (``norm="l2"``); its public code squares it,
-    and its weights belong to that.
+    Differs from the paper: its criterion is the norm (``norm="l2"``). Its public code squares the
+    norm, and its weights are for the square.
 
     Args:
-        epsilon: See `AlignmentTerm`.
-        perturbation: See `AlignmentTerm`.
-        num_samples: See `AlignmentTerm`.
-        target: See `AlignmentTerm`.
-        detach_source: See `AlignmentTerm`.
         norm: ``"squared_l2"``, or another of `sample_norm`.
+        **settings: The settings of `AlignmentTerm`.
 
     Example:
         >>> from rightreasons.objectives import CosineAlignment, CrossEntropy
@@ -243,28 +171,100 @@ class L2Alignment(AlignmentTerm):
         joo2023towards
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 4 / 255,
-        perturbation: str = "uniform",
-        num_samples: int = 1,
-        target: Target | str = Target.LOGIT,
-        detach_source: bool = True,
-        norm: Norm = "squared_l2",
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            perturbation=perturbation,
-            num_samples=num_samples,
-            target=target,
-            detach_source=detach_source,
-        )
+    def __init__(self, *, norm: Norm = "squared_l2", **settings: Unpack[AlignmentSettings]) -> None:
+        super().__init__(**settings)
         self.norm = check_norm(norm)
 
+    @override
     def distance(self, nearby: Tensor, source: Tensor) -> Tensor:
-        """See `AlignmentTerm.distance`."""
         return sample_norm(nearby - source, self.norm)
+
+
+class GradientPair(NamedTuple):
+    """Gradients at the samples ``(N, *S)`` and at K points near each ``(K, N, *S)``."""
+
+    source: Tensor
+    nearby: Tensor
+
+
+@dataclass(frozen=True)
+class Nearby:
+    """The choice of points near the samples and of gradients; terms with an equal one share a pass.
+
+    Args:
+        perturbation: One of `PERTURBATIONS`.
+        epsilon: The largest step (uniform), the deviation (gaussian), or the step on every feature
+            along the sign of the source gradient (sign), in input units.
+        num_samples: Number of points for each sample.
+        target: The output that is differentiated.
+        detach_source: Hold the gradients at the samples constant.
+    """
+
+    perturbation: str
+    epsilon: float
+    num_samples: int
+    target: Target
+    detach_source: bool
+
+    def shifts(self, source: Tensor) -> Tensor:
+        """The steps to those points, ``(K, N, *S)``; drawn from the global random state."""
+        shape = (self.num_samples, *source.shape)
+        if self.perturbation == "sign":
+            return self.epsilon * source.detach().sign().expand(shape)
+        drawn = torch.empty(shape, dtype=source.dtype, device=source.device)
+        if self.perturbation == "gaussian":
+            return self.epsilon * drawn.normal_()
+        return drawn.uniform_(-self.epsilon, self.epsilon)
+
+
+def gradient_pair(probe: Probe, nearby: Nearby) -> GradientPair:
+    """Gradients at the samples and near them, computed once for equal settings.
+
+    Both are as at test time. Where layers in train mode mix samples or draw, the gradients at the
+    samples take one more pass.
+    """
+
+    def compute() -> GradientPair:
+        source = source_gradient(probe, nearby.target, detached=nearby.detach_source)
+        points = probe.features.detach() + nearby.shifts(source)
+        return GradientPair(source, nearby_gradient(probe, points, nearby.target))
+
+    return probe.once(nearby, compute)
+
+
+def source_gradient(probe: Probe, target: Target, *, detached: bool) -> Tensor:
+    """The gradient at the samples, as at test time, to compare with gradients of `Probe.at`.
+
+    Args:
+        probe: The pass at the samples.
+        target: The output that is differentiated.
+        detached: Whether the gradient needs no graph.
+    """
+
+    def compute() -> Tensor:
+        if probe.depends_on_mode:
+            create_graph = probe.create_graph and not detached
+            return probe.at(probe.features.detach(), create_graph=create_graph).gradient(target)
+        if not detached or not (probe.features.requires_grad and probe.logits.requires_grad):
+            return probe.gradient(target)
+        # A gradient without a graph of its own needs no double backward.
+        with torch.enable_grad():
+            value = target(probe.logits, probe.batch.y).sum()
+        (gradient,) = torch.autograd.grad(value, probe.features, retain_graph=True)
+        return gradient
+
+    return probe.once(("source", target, detached), compute)
+
+
+def nearby_gradient(probe: Probe, points: Tensor, target: Target) -> Tensor:
+    """The gradient at K points for each sample, ``(K, N, *S)``, with a graph if the probe has."""
+    rows = points.flatten(0, 1)
+    with fast_second_order() if probe.create_graph else nullcontext():
+        if probe.max_rows is None or len(rows) <= probe.max_rows:
+            return probe.at(rows).gradient(target).view(points.shape)
+        return probe.each_at(
+            points, lambda moved: moved.gradient(target), create_graph=probe.create_graph
+        )
 
 
 @recipe(L2Alignment)
@@ -291,7 +291,7 @@ def alignment(
 ) -> Objective:
     """Local gradient alignment: l2 and cosine, on one pass near each sample.
 
-    ``weight`` is that of the cosine distance.
+    ``weight`` is the weight of the cosine distance, ``l2_weight`` that of the l2 distance.
 
     Example:
         >>> alignment().weights

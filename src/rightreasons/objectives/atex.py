@@ -1,4 +1,4 @@
-"""ATEX: predictions that stay where an explanation says that nothing matters."""
+"""ATEX: predictions that stay the same across the direction of an explanation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import copy
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from typing_extensions import override
 
 from rightreasons.core.checks import positive_float
 from rightreasons.core.norms import sample_norm
@@ -23,7 +24,7 @@ __all__ = [
 
 
 class ATEX(Term):
-    r"""Adversarial training on explanations: as the teacher, also across its gradient.
+    r"""Adversarial training on explanations: predictions equal the teacher's across its gradient.
 
     .. math:: \mathrm{KL}\big(p_T(x_0) \,\big\Vert\, p(x_0 + \xi_\perp)\big), \qquad
         x_0 = x + \tau \epsilon \frac{g}{\lVert g \rVert_\infty}, \quad
@@ -34,14 +35,14 @@ class ATEX(Term):
     not change. Only first derivatives are needed. Unit: nats.
 
     Differs from the paper: it distils a trained copy of the model with softened labels
-    (``teacher=trained, temperature=4``) and explains by SmoothGrad; here the teacher is by default
-    the model itself, held constant at every step, and explains by its gradient. Along the gradient
-    the position is drawn, not one of two.
+    (``teacher=trained, temperature=4``) and explains by SmoothGrad. Here the teacher is by default
+    the model itself, held constant at every step, and its explanation is its gradient. The position
+    along the gradient is drawn, where the paper has one of two.
 
     Args:
-        epsilon: In input units.
+        epsilon: Size of the steps along and across the gradient, in input units.
         teacher: A trained model, copied and frozen; None is the model itself.
-        temperature: What the teacher's logits are divided by.
+        temperature: Divisor of the teacher's logits.
 
     References:
         tang2022defense
@@ -59,11 +60,10 @@ class ATEX(Term):
         super().__init__()
         self.epsilon = positive_float("epsilon", epsilon)
         self.temperature = positive_float("temperature", temperature)
-        frozen = None if teacher is None else copy.deepcopy(teacher).requires_grad_(False)
-        self.teacher = frozen
+        self.teacher = None if teacher is None else copy.deepcopy(teacher).requires_grad_(False)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         if self.teacher is None:
             gradient = source_gradient(probe, Target.LOGIT, detached=True)
         else:
@@ -75,23 +75,22 @@ class ATEX(Term):
             model = probe.model if self.teacher is None else self.teacher
             logits = Probe.at_test_time(model, probe.batch.replace(x=start)).logits
             expected = functional.log_softmax(logits / self.temperature, dim=1)
-        given = functional.log_softmax(self._logits(probe, moved), dim=1)
+        # The pass needs no input gradient, so its graph reaches the weights alone.
+        logits = Probe.at_test_time(probe.model, probe.batch.replace(x=moved)).logits
+        given = functional.log_softmax(logits, dim=1)
         divergence = functional.kl_div(given, expected, reduction="none", log_target=True)
         return divergence.sum(dim=1)
 
     def _points(self, x: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """A point along the gradient, and another across the gradient from there."""
         each = (-1, *(1,) * (x.ndim - 1))
         largest = gradient.flatten(1).abs().amax(dim=1).clamp_min(SMALLEST_NORM).view(each)
         along = torch.rand(len(x), dtype=x.dtype, device=x.device).sub_(0.5).view(each)
         start = x + along * self.epsilon * gradient / largest
         noise = torch.empty_like(x).uniform_(-self.epsilon, self.epsilon)
         unit = gradient / sample_norm(gradient, "l2").clamp_min(SMALLEST_NORM).view(each)
-        share = (noise * unit).flatten(1).sum(dim=1).view(each)
-        return start, start + noise - share * unit
-
-    def _logits(self, probe: Probe, points: Tensor) -> Tensor:
-        """The model's, as at test time, with the graph that reaches the weights and no other."""
-        return Probe.at_test_time(probe.model, probe.batch.replace(x=points)).logits
+        length = (noise * unit).flatten(1).sum(dim=1).view(each)  # of the noise along the gradient
+        return start, start + noise - length * unit
 
 
 @recipe(ATEX, without=["teacher"])  # a model does not fit into a configuration

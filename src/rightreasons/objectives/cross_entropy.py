@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 from torch.nn import functional
+from typing_extensions import override
 
 from rightreasons.core.checks import check_fraction
 from rightreasons.errors import InvalidSettingError
@@ -20,12 +21,12 @@ class CrossEntropy(Term):
     r"""The negative log-probability of the label, :math:`-c_y \log p(y \mid x)`.
 
     Unit: nats. With class weights the objective averages over samples, not over weights, so that a
-    sample's loss does not depend on its neighbours in the batch (``torch.nn.CrossEntropyLoss``
-    divides by the sum of the batch's weights).
+    sample's loss does not depend on the rest of its batch. ``torch.nn.CrossEntropyLoss`` divides by
+    the sum of the batch's weights.
 
     Args:
         class_weights: One factor for each class; None is 1 for all.
-        label_smoothing: How much of the label is spread over all classes, in [0, 1).
+        label_smoothing: Share of the label that is spread over all classes, in [0, 1).
     """
 
     is_task = True
@@ -39,8 +40,8 @@ class CrossEntropy(Term):
         weights = None if class_weights is None else _checked_weights(class_weights)
         self.register_buffer("class_weights", weights)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         weights = self.class_weights
         if weights is not None and len(weights) != probe.logits.shape[1]:
             raise InvalidSettingError(
@@ -56,6 +57,36 @@ class CrossEntropy(Term):
         )
 
 
+class WeightDecay(Term):
+    r"""The squared norm of the parameters, :math:`\lVert \theta \rVert_2^2`, for every sample.
+
+    Unlike an optimizer's own decay it is part of the loss: Adam scales its gradient, and it is
+    logged. Its weight is the paper's :math:`\beta`; SGD's ``weight_decay=d`` is
+    :math:`\beta = d / 2`.
+
+    Args:
+        include_vectors: Include biases and normalisation parameters, as the paper does.
+
+    References:
+        ross2017right
+    """
+
+    def __init__(self, *, include_vectors: bool = True) -> None:
+        super().__init__()
+        self.include_vectors = include_vectors
+
+    @override
+    def forward(self, probe: Probe) -> Tensor:
+        parameters = [
+            parameter
+            for parameter in probe.model.parameters()
+            if parameter.requires_grad and (self.include_vectors or parameter.ndim > 1)
+        ]
+        squares = [parameter.square().sum() for parameter in parameters]
+        total = torch.stack(squares).sum() if squares else probe.logits.new_zeros(())
+        return total.expand(len(probe.batch))
+
+
 def _checked_weights(class_weights: Sequence[float]) -> Tensor:
     try:
         weights = torch.as_tensor(class_weights, dtype=torch.get_default_dtype())
@@ -69,33 +100,3 @@ def _checked_weights(class_weights: Sequence[float]) -> Tensor:
             f"{class_weights!r}."
         )
     return weights
-
-
-class WeightDecay(Term):
-    r"""The squared norm of the parameters, :math:`\lVert \theta \rVert_2^2`, for every sample.
-
-    Unlike an optimizer's own decay it is part of the loss: it goes through Adam's scaling and it
-    is logged. Its weight is the paper's :math:`\beta`; SGD's ``weight_decay=d`` is
-    :math:`\beta = d / 2`.
-
-    Args:
-        include_vectors: Whether biases and normalisation parameters count; they do in the paper.
-
-    References:
-        ross2017right
-    """
-
-    def __init__(self, *, include_vectors: bool = True) -> None:
-        super().__init__()
-        self.include_vectors = include_vectors
-
-    def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
-        parameters = [
-            parameter
-            for parameter in probe.model.parameters()
-            if parameter.requires_grad and (self.include_vectors or parameter.ndim > 1)
-        ]
-        squares = [parameter.square().sum() for parameter in parameters]
-        total = torch.stack(squares).sum() if squares else probe.logits.new_zeros(())
-        return total.expand(len(probe.batch))

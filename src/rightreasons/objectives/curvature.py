@@ -1,9 +1,10 @@
-"""Penalties on curvature: the Hessian's norm, and CURE."""
+"""Penalties on curvature: the norm of the Hessian, and CURE."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.core.checks import check_integer, positive_float
 from rightreasons.core.norms import Norm, check_norm, sample_norm
@@ -28,15 +29,14 @@ class Hessian(Term):
     .. math:: \frac1K \sum_k \lVert H v_k \rVert_2^2 \approx \lVert H \rVert_F^2, \qquad
         H = \nabla_x^2 f_y(x), \; v_k \sim N(0, I)
 
-    Unit: (logits per squared input unit) squared. Needs a model that bends: a ReLU net's logits
-    do not, so their Hessian is zero and the term refuses them.
+    Unit: (logits per squared input unit) squared. Needs a smooth model: the logits of a ReLU net
+    are piecewise linear, so their Hessian is zero and the term refuses them.
 
-    Differs from the paper: nothing known; Dombrowski et al. also give the layer-wise bound, which
-    is not here.
+    Differs from the paper: nothing known. The layer-wise bound of Dombrowski et al. is not here.
 
     Args:
         num_samples: K; 1 in the alignment paper's code.
-        target: What is differentiated twice.
+        target: The output that is differentiated twice.
 
     References:
         dombrowski2022towards, joo2023towards
@@ -49,8 +49,8 @@ class Hessian(Term):
         self.num_samples = check_integer("num_samples", num_samples)
         self.target = Target(target)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         create_graph = probe.create_graph
         if not create_graph:
             probe = probe.at(probe.features.detach(), create_graph=True)
@@ -91,13 +91,13 @@ class CURE(Term):
     .. math:: \lVert \nabla_x \ell(x + h z) - \nabla_x \ell(x) \rVert_2^2, \qquad
         z = \frac{\mathrm{sign}\, \nabla_x \ell(x)}{\lVert \mathrm{sign}\, \nabla_x \ell(x) \rVert}
 
-    Both gradients move with the weights, z is constant. Unit: (nats per input unit) squared.
+    Both gradients are trained, z is constant. Unit: (nats per input unit) squared.
 
-    Differs from the paper: nothing in the formula; its public code does not square the norm
+    Differs from the paper: nothing in the formula. Its public code does not square the norm
     (``norm="l2"``).
 
     Args:
-        epsilon: h, the length of the step in input units, over all features together. The paper's
+        epsilon: h, the length of the step over all features together, in input units. The paper's
             1.5 is for inputs in units of about a fifth of [0, 1].
         norm: ``"squared_l2"``, or another of `sample_norm`.
 
@@ -112,11 +112,11 @@ class CURE(Term):
         self.epsilon = positive_float("epsilon", epsilon)
         self.norm = check_norm(norm)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         source = source_gradient(probe, Target.LOSS, detached=False)
         signs = source.detach().sign()
-        lengths = sample_norm(signs, "l2").clamp_min(1.0)  # 0 where the gradient is
+        lengths = sample_norm(signs, "l2").clamp_min(1.0)  # 0 where the gradient is 0
         steps = self.epsilon * signs / lengths.view(-1, *(1,) * (signs.ndim - 1))
         points = (probe.features.detach() + steps).unsqueeze(0)
         return sample_norm(nearby_gradient(probe, points, Target.LOSS)[0] - source, self.norm)

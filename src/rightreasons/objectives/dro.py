@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, distributed
 from torch.nn import functional
+from typing_extensions import override
 
 from rightreasons.core.checks import check_integer
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
@@ -30,17 +31,17 @@ class GroupDRO(Term):
               q_g \propto q_g \, e^{\eta (\bar\ell_g + C/\sqrt{n_g})}
 
     where :math:`\bar\ell_g` is the mean loss of the batch's samples in group g. A sample's loss is
-    multiplied by :math:`N q_g / N_g`, so that the mean over samples is the sum above; that is the
-    one term whose value for a sample depends on its batch. Weights move in training steps only,
-    are the same in all processes, and belong to the ``state_dict``.
+    multiplied by :math:`N q_g / N_g`, so that the mean over samples is the sum above. A sample's
+    value therefore depends on its batch. Weights change in training steps only, are the same in
+    all processes, and belong to the ``state_dict``.
 
-    Differs from the paper: with ``num_groups=None`` a group gets its weight when it is first seen.
+    Differs from the paper: with ``num_groups=None`` a group gets its weight when it first occurs.
 
     Args:
-        num_groups: How many groups there are; None learns it from the batches.
+        num_groups: Number of groups; None adds groups as batches contain them.
         step_size: :math:`\eta`; 0.01 in the paper.
         adjustment: :math:`C`; needs ``group_counts``.
-        group_counts: :math:`n_g`, training samples in each group.
+        group_counts: :math:`n_g`, the number of training samples in each group.
 
     References:
         sagawa2020distributionally
@@ -80,20 +81,20 @@ class GroupDRO(Term):
         self.group_counts = group_counts
         self.register_buffer("log_weights", torch.zeros(self.num_groups or 0, dtype=torch.float64))
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         group = self._checked_groups(probe)
         losses = functional.cross_entropy(probe.logits, probe.batch.y, reduction="none")
-        known = self._known(int(group.max()) + 1)
-        sums, counts = self._totals(group, losses.detach(), known)
+        log_weights = self._extended_log_weights(int(group.max()) + 1)
+        sums, counts = self._totals(group, losses.detach(), len(log_weights))
         if self.training and torch.is_grad_enabled():
             means = sums / counts.clamp(min=1)
             if self.adjustment and self.group_counts is not None:
                 sizes = torch.as_tensor(self.group_counts).to(means)
                 means = means + self.adjustment / sizes.clamp(min=1).sqrt()
-            known = known + torch.where(counts > 0, self.step_size * means, 0.0)
-            self.log_weights = known
-        weights = known.softmax(dim=0) / counts.clamp(min=1) * counts.sum()
+            log_weights = log_weights + torch.where(counts > 0, self.step_size * means, 0.0)
+            self.log_weights = log_weights
+        weights = log_weights.softmax(dim=0) / counts.clamp(min=1) * counts.sum()
         return losses * weights.to(losses)[group]
 
     def _checked_groups(self, probe: Probe) -> Tensor:
@@ -112,8 +113,8 @@ class GroupDRO(Term):
             )
         return group
 
-    def _known(self, size: int) -> Tensor:
-        """The weights of at least ``size`` groups; a group not seen yet has that of the start."""
+    def _extended_log_weights(self, size: int) -> Tensor:
+        """The log-weights of at least ``size`` groups; a new group has the initial weight."""
         if _distributed():
             largest = torch.tensor(size, device=self.log_weights.device)
             distributed.all_reduce(largest, op=distributed.ReduceOp.MAX)
@@ -121,8 +122,9 @@ class GroupDRO(Term):
         new = max(size - len(self.log_weights), 0)
         return torch.cat([self.log_weights, self.log_weights.new_zeros(new)])
 
-    def _totals(self, group: Tensor, losses: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
-        zeros = torch.zeros_like(known)
+    def _totals(self, group: Tensor, losses: Tensor, num_groups: int) -> tuple[Tensor, Tensor]:
+        """The sum of losses and the number of samples of each group, over all processes."""
+        zeros = self.log_weights.new_zeros(num_groups)
         sums = zeros.index_add(0, group, losses.double())
         counts = zeros.index_add(0, group, torch.ones_like(losses, dtype=torch.float64))
         if _distributed():
@@ -131,36 +133,34 @@ class GroupDRO(Term):
         return sums, counts
 
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: object) -> None:
+        # The number of groups was not known when the buffer was made.
         saved = state.get(f"{prefix}log_weights")
         if saved is not None and self.num_groups is None:
             self.log_weights = torch.zeros_like(saved, device=self.log_weights.device)
         super()._load_from_state_dict(state, prefix, *args)
 
 
-def _distributed() -> bool:
-    return distributed.is_available() and distributed.is_initialized()
-
-
 class CVAR(Term):
-    r"""Cross-entropy of the hardest share of each batch, in place of the plain one: CVaR DRO.
+    r"""Cross-entropy of the samples with the largest losses in each batch: CVaR DRO.
 
     .. math:: \max_q \sum_n q_n \ell_n \quad\text{with}\quad
               0 \le q_n \le \frac1{\alpha N}, \; \sum_n q_n = 1
 
-    The maximum puts all weight on the :math:`\alpha N` largest losses; where that is no whole
-    number, the last one counts in part. A sample's loss is multiplied by :math:`N q_n`, so that
-    the mean over samples is the sum above and a sample's value depends on its batch.
+    It takes the place of plain cross-entropy. The maximum puts all weight on the :math:`\alpha N`
+    largest losses; where that is no whole number, the last one counts in part. A sample's loss is
+    multiplied by :math:`N q_n`, so that the mean over samples is the sum above and a sample's value
+    depends on its batch.
 
     Differs from the paper: the plain estimate of a batch, without its multilevel Monte Carlo
-    correction for small batches; in several processes each looks at its own part of the batch.
+    correction for small batches. In several processes each uses its own part of the batch.
 
     Args:
-        alpha: The share, above 0; 1 is plain cross-entropy.
+        alpha: Share of the batch that counts, above 0; 1 is plain cross-entropy.
 
     Example:
         >>> from torch import nn
         >>> from rightreasons.types import Batch
-        >>> logits = torch.tensor([[9.0, 0.0], [0.0, 0.0]])  # one is easy, one is a toss-up
+        >>> logits = torch.tensor([[9.0, 0.0], [0.0, 0.0]])  # the first sample is easy
         >>> batch = Batch(x=logits, y=torch.tensor([0, 0]))
         >>> CVAR(alpha=0.5)(Probe(nn.Identity(), batch))
         tensor([0.0000, 1.3863])
@@ -179,10 +179,11 @@ class CVAR(Term):
             )
         self.alpha = float(alpha)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         losses = functional.cross_entropy(probe.logits, probe.batch.y, reduction="none")
         order = losses.detach().argsort(descending=True, stable=True)
+        # Of alpha N samples in all, how much is left for each in this order: 1, ..., 1, a part, 0.
         left = self.alpha * len(losses) - torch.arange(len(losses), device=losses.device)
         factors = torch.zeros_like(losses)
         factors[order] = left.clamp(0, 1).to(losses) / self.alpha
@@ -209,3 +210,7 @@ def cvar_dro(task: CVAR) -> Term:
         {'cvar': 1.0}
     """
     return task
+
+
+def _distributed() -> bool:
+    return distributed.is_available() and distributed.is_initialized()

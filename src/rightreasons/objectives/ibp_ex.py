@@ -5,13 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch.nn import functional
+from typing_extensions import Unpack, override
 
 from rightreasons.attacks import worst_value
 from rightreasons.core.checks import check_integer, positive_float
 from rightreasons.objectives.objective import Objective, Term, Weight
 from rightreasons.objectives.r3 import R3
 from rightreasons.objectives.recipe import recipe
-from rightreasons.objectives.robust_term import RobustTerm
+from rightreasons.objectives.robust_term import BoxSettings, RobustTerm
 from rightreasons.probe.probe import Probe
 
 __all__ = [
@@ -30,35 +31,28 @@ class IbpEx(RobustTerm):
         l \le f(x') \le u \;\; \text{for all}\;\; |x' - x| \le \epsilon m
 
     Zero for samples whose mask is empty: they have the clean loss. Unit: nats, as cross-entropy.
+    ``CrossEntropy() + 1.0 * IbpEx()`` gives both losses the same weight, as in the paper.
 
-    Differs from the paper: Heo et al. 2023 weigh this against the clean loss, as here, so
-    ``CrossEntropy() + 1.0 * IbpEx()`` gives both the same weight. R4's public code takes a softmax
-    over an axis of length one, by which its IBP-Ex is constant.
+    Differs from R4's public code: its softmax is over an axis of length one, so that its IBP-Ex is
+    constant.
 
     Args:
-        epsilon: See `RobustTerm`.
-        valid_range: See `RobustTerm`.
-        ramp: See `RobustTerm`.
+        epsilon: Half the box's width, see `RobustTerm`.
+        **settings: ``valid_range`` and ``ramp`` of `RobustTerm`.
 
     References:
         heo2023use, ghitu2025model
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = 0.1,
-        valid_range: tuple[float, float] | None = None,
-        ramp: float = 0.0,
-    ) -> None:
-        super().__init__(epsilon=epsilon, valid_range=valid_range, ramp=ramp)
+    def __init__(self, *, epsilon: float | None = 0.1, **settings: Unpack[BoxSettings]) -> None:
+        super().__init__(epsilon=epsilon, **settings)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         masked = probe.masked
         center, radius = masked.output_box(self.box(masked))
-        own = functional.one_hot(masked.y, center.shape[1]).bool()
-        worst = center + torch.where(own, -radius, radius)
+        is_label = functional.one_hot(masked.y, center.shape[1]).bool()
+        worst = center + torch.where(is_label, -radius, radius)
         losses = functional.cross_entropy(worst, masked.y, reduction="none")
         return torch.where(masked.mask.any(dim=1), losses, 0.0)
 
@@ -69,14 +63,13 @@ class PgdEx(RobustTerm):
     .. math:: \max_{|x' - x| \le \epsilon m} -\log p(y \mid x')
 
     by projected sign-gradient ascent of the loss. Zero for samples whose mask is empty. Unit:
-    nats. Never above `IbpEx` with the same box.
+    nats. It is never above `IbpEx` with the same box.
 
     Args:
-        num_steps: Steps of the ascent.
-        step_size: As a share of the box's width on each feature.
-        epsilon: See `RobustTerm`.
-        valid_range: See `RobustTerm`.
-        ramp: See `RobustTerm`.
+        epsilon: Half the box's width, see `RobustTerm`.
+        num_steps: Number of steps of the ascent.
+        step_size: Length of a step, as a share of the box's width on each feature.
+        **settings: ``valid_range`` and ``ramp`` of `RobustTerm`.
 
     References:
         heo2023use
@@ -88,15 +81,14 @@ class PgdEx(RobustTerm):
         epsilon: float | None = 0.5,
         num_steps: int = 5,
         step_size: float = 0.25,
-        valid_range: tuple[float, float] | None = None,
-        ramp: float = 0.0,
+        **settings: Unpack[BoxSettings],
     ) -> None:
-        super().__init__(epsilon=epsilon, valid_range=valid_range, ramp=ramp)
+        super().__init__(epsilon=epsilon, **settings)
         self.num_steps = check_integer("num_steps", num_steps)
         self.step_size = positive_float("step_size", step_size)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         masked = probe.masked
         settings = {"num_steps": self.num_steps, "step_size": self.step_size}
         worst, _ = worst_value(masked, self.box(masked), **settings)  # type: ignore[arg-type]

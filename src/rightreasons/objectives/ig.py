@@ -1,4 +1,4 @@
-"""Robust attributions over a ball: IGA, IG-NORM and IG-SUM-NORM."""
+"""Robust attributions over a ball around each sample: IGA, IG-NORM and IG-SUM-NORM."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional
+from typing_extensions import TypedDict, Unpack, override
 
 from rightreasons.core.checks import (
     check_integer,
@@ -36,56 +37,29 @@ __all__ = [
 ]
 
 
-class PathAttribution(NamedTuple):
-    """What each feature adds to the loss ``(N, *S)``, and the loss's rise ``(N,)``."""
+class BallSettings(TypedDict, total=False):
+    """Settings of `BallTerm` that its members pass on."""
 
-    parts: Tensor
-    rise: Tensor
-
-
-def path_attribution(
-    probe: Probe, points: Tensor, *, num_segments: int, create_graph: bool
-) -> PathAttribution:
-    r"""Integrated gradients from the samples to ``points``, by the trapezoid rule.
-
-    .. math:: (x' - x) \odot \int_0^1 \nabla_x \ell(x + \alpha (x' - x)) \, d\alpha
-
-    The parts add up to the rise :math:`\ell(x') - \ell(x)`, as far as the segments resolve the
-    way. All points of the way go through the model in one stacked pass, as at test time.
-
-    Args:
-        probe: At the samples.
-        points: ``(N, *S)``; may carry a graph.
-        num_segments: Of the trapezoid rule.
-        create_graph: Whether the result must reach ``points`` and the weights.
-    """
-    start = probe.features.detach()
-    way = points - start
-    shares = torch.linspace(0, 1, num_segments + 1, dtype=way.dtype, device=way.device)
-    places = start + shares.view(-1, *(1,) * way.ndim) * way
-
-    def slope_and_loss(moved: Probe) -> Tensor:
-        loss = Target.LOSS(moved.logits, moved.batch.y)
-        return torch.cat([moved.gradient(Target.LOSS).flatten(1), loss[:, None]], dim=1)
-
-    measured = probe.each_at(places, slope_and_loss, create_graph=create_graph)
-    slopes, losses = measured[..., :-1], measured[..., -1]
-    mean = (slopes[1:] + slopes[:-1]).sum(dim=0) / (2 * num_segments)
-    return PathAttribution(way * mean.view_as(way), losses[-1] - losses[0])
+    epsilon: float
+    num_steps: int
+    step_size: float
+    valid_range: tuple[float, float] | None
 
 
 class BallTerm(Term):
-    r"""A criterion at :math:`x' \approx \arg\max_{\lVert x' - x \rVert_\infty \le \epsilon}` of it.
+    r"""The largest value of a criterion c near the sample, as far as a search finds it.
 
-    The search begins at a random point of the ball and climbs the criterion itself by signed
-    steps. Its end is then held constant, and the criterion there is differentiated.
+    .. math:: \max_{\lVert x' - x \rVert_\infty \le \epsilon} c(x')
+
+    The search begins at a random point of the ball and climbs the criterion by signed steps. Its
+    end is then held constant, and the criterion there is differentiated.
 
     Args:
         epsilon: The ball's radius in input units, on every feature.
-        num_steps: Steps of the search.
-        step_size: As a share of the ball's width (2 epsilon).
-        valid_range: Smallest and largest value of a feature. None takes the data's, if `fit` or
-            ``prepare`` saw them, and is no limit otherwise.
+        num_steps: Number of steps of the search.
+        step_size: Length of a step, as a share of the ball's width (2 epsilon).
+        valid_range: Smallest and largest value of a feature. None takes the range of the data from
+            `fit` or ``prepare``, and is no limit without them.
     """
 
     needs_gradient = True
@@ -93,10 +67,10 @@ class BallTerm(Term):
     def __init__(
         self,
         *,
-        epsilon: float,
-        num_steps: int,
-        step_size: float,
-        valid_range: tuple[float, float] | None,
+        epsilon: float = 8 / 255,
+        num_steps: int = 7,
+        step_size: float = 0.125,
+        valid_range: tuple[float, float] | None = None,
     ) -> None:
         super().__init__()
         self.epsilon = positive_float("epsilon", epsilon)
@@ -107,15 +81,15 @@ class BallTerm(Term):
 
     @abstractmethod
     def criterion(self, probe: Probe, points: Tensor, *, create_graph: bool) -> Tensor:
-        """What the search climbs and the term gives: at ``points`` ``(N, *S)`` -> ``(N,)``."""
+        """The value that is searched for and penalised: at ``points`` ``(N, *S)`` -> ``(N,)``."""
 
+    @override
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
-        """See `Term.prepare`."""
         del num_passes
         self._range = self.valid_range or data.card.valid_range
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         lower, upper = self._ball(probe.features.detach())
         stride = 2 * self.epsilon * self.step_size
         point = torch.lerp(lower, upper, torch.rand_like(lower))
@@ -130,7 +104,7 @@ class BallTerm(Term):
         lower, upper = x - self.epsilon, x + self.epsilon
         if self._range is not None:
             low, high = self._range
-            # a feature outside the range may stay where it is
+            # A feature outside the range may stay where it is.
             lower, upper = lower.clamp_min(low).minimum(x), upper.clamp_max(high).maximum(x)
         return Interval(lower, upper)
 
@@ -143,7 +117,7 @@ def _slope(values: Tensor, point: Tensor) -> Tensor:
 
 
 class IGA(BallTerm):
-    r"""Input-gradient alignment: a triplet of image, own gradient and the rival's.
+    r"""Input-gradient alignment: the image is nearer to the label's gradient than to the rival's.
 
     .. math:: \max_{x'} \log\left(1 + e^{d(g^y(x'), x) - d(g^j(x'), x)}\right), \qquad
         d(a, b) = 1 - \cos(a, b)
@@ -152,15 +126,15 @@ class IGA(BallTerm):
     :math:`\log(1 + e^2) \approx 2.13`, without a unit. The cosine with the image depends on where
     its zero is: black, with pixels in [0, 1].
 
-    Differs from the paper: the penalty is taken at x' alone (its public code takes the worse of x
-    and x'), and the task's loss stays at x, where the paper has it at x' too. Its images are
-    normalised, so that their zero is the mean.
+    Differs from the paper: the penalty is taken at x' alone, where its public code takes the worse
+    of x and x'. The task's loss stays at x, where the paper has it at x' too. The paper's images
+    are normalised, so that their zero is the mean.
 
     Args:
-        epsilon: See `BallTerm`; 8/255 in the paper.
-        num_steps: See `BallTerm`; 3 in the paper.
-        step_size: See `BallTerm`; 5/255 in the paper.
-        valid_range: See `BallTerm`.
+        epsilon: The ball's radius; 8/255 in the paper.
+        num_steps: Number of steps of the search; 3 in the paper.
+        step_size: Length of a step, as a share of the ball's width; 5/255 in the paper, as here.
+        valid_range: Smallest and largest value of a feature; None as in `BallTerm`.
 
     References:
         singh2020attributional
@@ -178,17 +152,55 @@ class IGA(BallTerm):
             epsilon=epsilon, num_steps=num_steps, step_size=step_size, valid_range=valid_range
         )
 
+    @override
     def criterion(self, probe: Probe, points: Tensor, *, create_graph: bool) -> Tensor:
-        """See `BallTerm.criterion`."""
         moved = probe.at(points, create_graph=create_graph)
         image = probe.features.detach().flatten(1)
-        own = moved.gradient(Target.LOGIT).flatten(1)
-        rival = own - moved.gradient(Target.MARGIN).flatten(1)  # margin = own - rival
-        likeness = [
+        label = moved.gradient(Target.LOGIT).flatten(1)
+        rival = label - moved.gradient(Target.MARGIN).flatten(1)  # margin = label - rival
+        of_label, of_rival = (
             functional.cosine_similarity(gradient, image, dim=1, eps=SMALLEST_NORM)
-            for gradient in (own, rival)
-        ]
-        return functional.softplus(likeness[1] - likeness[0])
+            for gradient in (label, rival)
+        )
+        return functional.softplus(of_rival - of_label)
+
+
+class PathAttribution(NamedTuple):
+    """The part of each feature in the rise of the loss ``(N, *S)``, and the rise ``(N,)``."""
+
+    parts: Tensor
+    rise: Tensor
+
+
+def path_attribution(
+    probe: Probe, points: Tensor, *, num_segments: int, create_graph: bool
+) -> PathAttribution:
+    r"""Integrated gradients from the samples to ``points``, by the trapezoid rule.
+
+    .. math:: (x' - x) \odot \int_0^1 \nabla_x \ell(x + \alpha (x' - x)) \, d\alpha
+
+    The parts add up to the rise :math:`\ell(x') - \ell(x)`, up to the error of the trapezoid rule.
+    All points of the path go through the model in one stacked pass, as at test time.
+
+    Args:
+        probe: The pass at the samples.
+        points: Ends of the paths ``(N, *S)``; they may have a graph.
+        num_segments: Number of segments of the trapezoid rule.
+        create_graph: Whether the result has a graph to ``points`` and the weights.
+    """
+    start = probe.features.detach()
+    path = points - start
+    fractions = torch.linspace(0, 1, num_segments + 1, dtype=path.dtype, device=path.device)
+    stops = start + fractions.view(-1, *(1,) * path.ndim) * path
+
+    def slope_and_loss(moved: Probe) -> Tensor:
+        loss = Target.LOSS(moved.logits, moved.batch.y)
+        return torch.cat([moved.gradient(Target.LOSS).flatten(1), loss[:, None]], dim=1)
+
+    measured = probe.each_at(stops, slope_and_loss, create_graph=create_graph)
+    slopes, losses = measured[..., :-1], measured[..., -1]
+    mean = (slopes[1:] + slopes[:-1]).sum(dim=0) / (2 * num_segments)
+    return PathAttribution(path * mean.view_as(path), losses[-1] - losses[0])
 
 
 class IGNorm(BallTerm):
@@ -201,35 +213,23 @@ class IGNorm(BallTerm):
     see `path_attribution`. Unit: nats.
 
     Differs from the paper: the integral is a trapezoid sum of few segments, in the search and in
-    the penalty; the paper's code has 5 in the search and 50 in the penalty.
+    the penalty. The paper's code has 5 in the search and 50 in the penalty.
 
     Args:
-        num_segments: Of the trapezoid rule.
-        epsilon: See `BallTerm`; 8/255 in the paper, for colour images.
-        num_steps: See `BallTerm`; 7 in the paper.
-        step_size: See `BallTerm`; 2/255 in the paper.
-        valid_range: See `BallTerm`.
+        num_segments: Number of segments of the trapezoid rule.
+        **settings: The settings of `BallTerm`. The paper has a radius of 8/255 for colour images
+            and 7 steps of 2/255, as here.
 
     References:
         chen2019robust
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 8 / 255,
-        num_segments: int = 5,
-        num_steps: int = 7,
-        step_size: float = 0.125,
-        valid_range: tuple[float, float] | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon, num_steps=num_steps, step_size=step_size, valid_range=valid_range
-        )
+    def __init__(self, *, num_segments: int = 5, **settings: Unpack[BallSettings]) -> None:
+        super().__init__(**settings)
         self.num_segments = check_integer("num_segments", num_segments)
 
+    @override
     def criterion(self, probe: Probe, points: Tensor, *, create_graph: bool) -> Tensor:
-        """See `BallTerm.criterion`."""
         attribution = path_attribution(
             probe, points, num_segments=self.num_segments, create_graph=create_graph
         )
@@ -237,7 +237,7 @@ class IGNorm(BallTerm):
 
 
 class IGSum(BallTerm):
-    r"""The largest rise of the loss near the sample, together with how it is spread.
+    r"""The largest rise of the loss near the sample, and the norm of its attribution.
 
     .. math:: \max_{\lVert x' - x \rVert_\infty \le \epsilon} \ell(x') - \ell(x)
         + \beta \lVert \mathrm{IG}^\ell(x, x') \rVert_1
@@ -246,15 +246,12 @@ class IGSum(BallTerm):
     the paper's IG-SUM-NORM, :math:`\ell(x') + \beta \lVert \mathrm{IG} \rVert_1`; with
     :math:`\beta = 0`, adversarial training. Unit: nats.
 
-    Differs from the paper: as `IGNorm`. The rise is the exact one, not the integral's.
+    Differs from the paper: the integral, as in `IGNorm`. The rise is exact, not the integral's.
 
     Args:
         norm_weight: :math:`\beta`, at least 0; 1 in the paper's code for traffic signs.
-        num_segments: See `IGNorm`.
-        epsilon: See `BallTerm`; 8/255 in the paper, for colour images.
-        num_steps: See `BallTerm`; 7 in the paper.
-        step_size: See `BallTerm`; 2/255 in the paper.
-        valid_range: See `BallTerm`.
+        num_segments: Number of segments of the trapezoid rule.
+        **settings: The settings of `BallTerm`, as in `IGNorm`.
 
     References:
         chen2019robust
@@ -264,15 +261,10 @@ class IGSum(BallTerm):
         self,
         *,
         norm_weight: float = 1.0,
-        epsilon: float = 8 / 255,
         num_segments: int = 5,
-        num_steps: int = 7,
-        step_size: float = 0.125,
-        valid_range: tuple[float, float] | None = None,
+        **settings: Unpack[BallSettings],
     ) -> None:
-        super().__init__(
-            epsilon=epsilon, num_steps=num_steps, step_size=step_size, valid_range=valid_range
-        )
+        super().__init__(**settings)
         if isinstance(norm_weight, bool) or not 0 <= norm_weight < float("inf"):
             raise InvalidSettingError(
                 f"Expected `norm_weight` to be a finite number of at least 0, but got "
@@ -281,8 +273,8 @@ class IGSum(BallTerm):
         self.norm_weight = float(norm_weight)
         self.num_segments = check_integer("num_segments", num_segments)
 
+    @override
     def criterion(self, probe: Probe, points: Tensor, *, create_graph: bool) -> Tensor:
-        """See `BallTerm.criterion`."""
         attribution = path_attribution(
             probe, points, num_segments=self.num_segments, create_graph=create_graph
         )

@@ -1,8 +1,9 @@
-"""A smooth model: small input gradients everywhere, no mask needed."""
+"""The input gradient everywhere, without masks."""
 
 from __future__ import annotations
 
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.core.norms import Norm, check_norm, sample_norm
 from rightreasons.objectives.objective import Objective, Term, Weight
@@ -21,12 +22,12 @@ class InputGradient(Term):
 
     Unit: logits per input unit; a sum over features.
 
-    Differs from the paper: Ross & Doshi-Velez 2018 square the norm of the gradient of the loss;
-    that is ``target="loss", norm="squared_l2"``. The default is the form the density paper
+    Differs from the paper: Ross & Doshi-Velez 2018 square the norm of the gradient of the loss,
+    ``target="loss", norm="squared_l2"`` here. The default is the form that the density paper
     compares with: the label's logit, not squared.
 
     Args:
-        target: What is differentiated.
+        target: The output that is differentiated.
         norm: ``"l2"`` is the Frobenius norm.
 
     References:
@@ -40,8 +41,8 @@ class InputGradient(Term):
         self.target = Target(target)
         self.norm = check_norm(norm)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         return sample_norm(probe.gradient(self.target), self.norm)
 
 

@@ -1,9 +1,10 @@
-"""Smooth-R3: no smoothed gradient inside the mask."""
+"""R3 and Smooth-R3: no input gradient, plain or smoothed, inside the mask."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.core.checks import check_choice, check_integer, positive_float
 from rightreasons.core.norms import Norm, check_norm, sample_norm
@@ -25,18 +26,18 @@ class R3(Term):
 
     .. math:: \lVert m \odot \nabla_x t(x) \rVert_2^2
 
-    Unit: (target per input unit) squared; a sum over features. With inputs in [0, 1] and the loss
-    as target, 0.01 means that moving all masked features along the gradient by a length of 0.1
-    changes the loss by about 0.01.
+    Unit: (target per input unit) squared; a sum over features. Take inputs in [0, 1] and the loss
+    as target. A value of 0.01 means: moving all masked features along the gradient by a length of
+    0.1 changes the loss by about 0.01.
 
     Differs from the paper: Ross et al. 2017 sum the gradient over the log-probabilities of all
-    classes (``target="log_probabilities"``); the default here is the loss, as in R4's text, on
-    which the model's errors depend. The loss has no gradient where the model is sure of the label:
-    where masks lie on images of one class alone, a model can meet the penalty by being sure that
-    what is masked means this class. ``target="margin"`` has no such way out.
+    classes (``target="log_probabilities"``). The default here is the loss, as in R4's text, on
+    which the model's errors depend. The loss has no gradient where the model is sure of the label.
+    Where only one class has masks, a model can meet the penalty by taking the masked features as a
+    sure sign of this class. With ``target="margin"`` it cannot.
 
     Args:
-        target: What is differentiated.
+        target: The output that is differentiated.
         norm: ``"squared_l2"`` in the paper.
 
     References:
@@ -50,8 +51,8 @@ class R3(Term):
         self.target = Target(target)
         self.norm = check_norm(norm)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         masked = probe.masked
         return sample_norm(masked.mask * masked.gradient(self.target), self.norm)
 
@@ -61,17 +62,17 @@ class SmoothR3(Term):
 
     .. math:: \Big\lVert m \odot \frac1K \sum_k \nabla_x t(x + \xi_k) \Big\rVert_2^2
 
-    with noise on *all* features, as SmoothGrad has it. Unit: as `R3`.
+    with noise on *all* features, as in SmoothGrad. Unit: as `R3`.
 
     Differs from the paper: its public code penalises the mean magnitude of the *change*,
-    :math:`|\nabla t(x + \xi) - \nabla t(x)|`, with noise upwards only, and divides it by the number
-    of masked pixels of the batch, by which it weighs next to nothing.
+    :math:`|\nabla t(x + \xi) - \nabla t(x)|`, with noise upwards only. It divides by the number of
+    masked pixels in the batch, so that the penalty is nearly zero.
 
     Args:
-        num_samples: K.
         epsilon: Half the noise's width, or its deviation, in input units.
+        num_samples: K.
         noise: ``"uniform"`` or ``"gaussian"``.
-        target: What is differentiated.
+        target: The output that is differentiated.
         norm: ``"squared_l2"`` as for `R3`.
 
     References:
@@ -96,8 +97,8 @@ class SmoothR3(Term):
         self.target = Target(target)
         self.norm = check_norm(norm)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         x = probe.features.detach()
         shape = (self.num_samples, *x.shape)
         if self.noise == "uniform":
@@ -110,17 +111,6 @@ class SmoothR3(Term):
         return sample_norm(mask * gradients.mean(dim=0), self.norm)
 
 
-@recipe(SmoothR3, num_samples=3)  # fewer than the term draws, since each costs a pass
-def smooth_r3(task: Term, penalty: SmoothR3, *, weight: Weight = 100.0) -> Objective:
-    """Smooth-R3: no smoothed input gradient inside the mask.
-
-    Example:
-        >>> smooth_r3(weight=3.0).weights
-        {'cross_entropy': 1.0, 'smooth_r3': 3.0}
-    """
-    return task + weight * penalty
-
-
 @recipe(R3)
 def r3(task: Term, penalty: R3, *, weight: Weight = 30.0) -> Objective:
     """Right for the right reasons: no input gradient inside the mask.
@@ -128,5 +118,16 @@ def r3(task: Term, penalty: R3, *, weight: Weight = 30.0) -> Objective:
     Example:
         >>> r3(weight=30.0, weight_decay=1e-4).weights
         {'cross_entropy': 1.0, 'r3': 30.0, 'weight_decay': 0.0001}
+    """
+    return task + weight * penalty
+
+
+@recipe(SmoothR3, num_samples=3)  # fewer than the term draws, since each costs a pass
+def smooth_r3(task: Term, penalty: SmoothR3, *, weight: Weight = 100.0) -> Objective:
+    """Smooth-R3: no smoothed input gradient inside the mask.
+
+    Example:
+        >>> smooth_r3(weight=3.0).weights
+        {'cross_entropy': 1.0, 'smooth_r3': 3.0}
     """
     return task + weight * penalty

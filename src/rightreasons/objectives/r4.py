@@ -1,7 +1,4 @@
-"""Recipes that guide a model by moving masked features within a box.
-
-Each takes keyword settings and gives an `Objective`, as those in `recipes`, where they are listed.
-"""
+"""R4: a small input gradient everywhere in the masked box, by draws, by an attack or by bounds."""
 
 from __future__ import annotations
 
@@ -9,33 +6,33 @@ from abc import abstractmethod
 from typing import Literal
 
 from torch import Tensor
+from typing_extensions import Unpack, override
 
 from rightreasons.attacks import GradientSize, climb, draw_worst_point
 from rightreasons.core.checks import check_choice, check_integer, positive_float
 from rightreasons.core.norms import Norm, check_norm, sample_norm
 from rightreasons.objectives.objective import Objective, Term, Weight
 from rightreasons.objectives.recipe import recipe
-from rightreasons.objectives.robust_term import RobustTerm
+from rightreasons.objectives.robust_term import BoxSettings, RobustTerm
 from rightreasons.probe.masked import MaskedFeatures
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Interval, Target
 
-__all__ = [
-    "R4",
-    "AdvR4",
-    "CertR4",
-    "Form",
-    "RandR4",
-    "adv_r4",
-    "cert_r4",
-    "rand_r4",
-]
+__all__ = ["R4", "AdvR4", "CertR4", "Form", "RandR4", "adv_r4", "cert_r4", "rand_r4"]
 
 Form = Literal["gradient", "change"]
 
 
+class R4Settings(BoxSettings, total=False):
+    """Settings of `R4` that its members pass on."""
+
+    target: Target | str
+    norm: Norm
+    form: Form
+
+
 class R4(RobustTerm):
-    r"""The inner maximum of R4's equation 3, which members approximate each in their way.
+    r"""The inner maximum of R4's equation 3; each member approximates it in another way.
 
     .. math:: \max_{|x' - x| \le \epsilon m} \lVert m \odot \nabla_x t(x') \rVert
 
@@ -44,35 +41,34 @@ class R4(RobustTerm):
     and norm, on every sample: Rand-R4 ≤ Adv-R4 (begun at its draws) ≤ maximum ≤ Cert-R4.
 
     Args:
-        epsilon: See `RobustTerm`.
-        target: What is differentiated.
+        epsilon: Half the box's width where the mask is 1, in input units. None lets masked
+            features take every valid value.
+        target: The output that is differentiated.
         norm: ``"l1"``, ``"l2"``, ``"squared_l2"`` or a number.
         form: ``"gradient"`` or ``"change"``.
-        valid_range: See `RobustTerm`.
-        ramp: See `RobustTerm`.
+        **settings: ``valid_range`` and ``ramp`` of `RobustTerm`.
     """
 
     def __init__(
         self,
         *,
         epsilon: float | None,
-        target: Target | str,
-        norm: Norm,
-        form: Form,
-        valid_range: tuple[float, float] | None,
-        ramp: float,
+        target: Target | str = Target.LOSS,
+        norm: Norm = "squared_l2",
+        form: Form = "gradient",
+        **settings: Unpack[BoxSettings],
     ) -> None:
-        super().__init__(epsilon=epsilon, valid_range=valid_range, ramp=ramp)
+        super().__init__(epsilon=epsilon, **settings)
         self.target = Target(target)
         self.norm = check_norm(norm)
         self.form = check_choice("form", form, ("gradient", "change"))
 
     @abstractmethod
     def largest(self, masked: MaskedFeatures, interval: Interval, size: GradientSize) -> Tensor:
-        """The largest size of the gradient in the box, for each sample, ``(N,)``."""
+        """The largest size of each sample's gradient in the box, ``(N,)``."""
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         masked = probe.masked
         reference = masked.gradient(self.target) if self.form == "change" else None
         size = GradientSize(masked.mask, self.norm, reference)
@@ -88,17 +84,14 @@ class RandR4(R4):
     The worst point is chosen without a graph and differentiated once. Unit: as `R3`.
 
     Differs from the paper: the maximum is over points, of the norm, as in equation 3; section
-    4.2.1 takes it feature by feature. Draws are on both sides of the sample (the public code draws
-    upwards only), stay in the valid range, and the gradient of the penalty reaches the weights.
+    4.2.1 takes it feature by feature. Draws are on both sides of the sample, where the public code
+    draws upwards only. They stay in the valid range. The gradient of the penalty reaches the
+    weights.
 
     Args:
+        epsilon: Half the box's width, see `R4`.
         num_samples: K.
-        epsilon: See `R4`.
-        target: See `R4`.
-        norm: See `R4`.
-        form: See `R4`.
-        valid_range: See `RobustTerm`.
-        ramp: See `RobustTerm`.
+        **settings: The other settings of `R4`.
 
     References:
         ghitu2025model
@@ -109,24 +102,13 @@ class RandR4(R4):
         *,
         epsilon: float | None = 0.5,
         num_samples: int = 5,
-        target: Target | str = Target.LOSS,
-        norm: Norm = "squared_l2",
-        form: Form = "gradient",
-        valid_range: tuple[float, float] | None = None,
-        ramp: float = 0.0,
+        **settings: Unpack[R4Settings],
     ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            target=target,
-            norm=norm,
-            form=form,
-            valid_range=valid_range,
-            ramp=ramp,
-        )
+        super().__init__(epsilon=epsilon, **settings)
         self.num_samples = check_integer("num_samples", num_samples)
 
+    @override
     def largest(self, masked: MaskedFeatures, interval: Interval, size: GradientSize) -> Tensor:
-        """See `R4.largest`."""
         worst = draw_worst_point(
             masked, interval, size, target=self.target, num_samples=self.num_samples
         )
@@ -140,22 +122,18 @@ class AdvR4(R4):
         \lVert m \odot \nabla_x t(x') \rVert\right)
 
     The ascent climbs the penalty itself, begins at the worst of ``num_samples`` draws and keeps
-    the best point it passed; that point is then differentiated once. Unit: as `R3`.
+    the best point it passed. That point is then differentiated once. Unit: as `R3`.
 
     Differs from the paper: its public code climbs the plain loss, with steps as wide as the box,
     and its penalty has no gradient with respect to the weights.
 
     Args:
-        num_steps: Steps of the ascent.
-        step_size: As a share of the box's width (2 epsilon) on each feature.
-        num_samples: Draws to begin with; with Rand-R4's number and the same random state it is
-            never below Rand-R4.
-        epsilon: See `R4`.
-        target: See `R4`.
-        norm: See `R4`.
-        form: See `R4`.
-        valid_range: See `RobustTerm`.
-        ramp: See `RobustTerm`.
+        epsilon: Half the box's width, see `R4`.
+        num_steps: Number of steps of the ascent.
+        step_size: Length of a step, as a share of the box's width (2 epsilon) on each feature.
+        num_samples: Number of draws to begin with. With the number and the random state of Rand-R4
+            the term is never below Rand-R4.
+        **settings: The other settings of `R4`.
 
     References:
         ghitu2025model
@@ -168,26 +146,15 @@ class AdvR4(R4):
         num_steps: int = 3,
         step_size: float = 0.25,
         num_samples: int = 1,
-        target: Target | str = Target.LOSS,
-        norm: Norm = "squared_l2",
-        form: Form = "gradient",
-        valid_range: tuple[float, float] | None = None,
-        ramp: float = 0.0,
+        **settings: Unpack[R4Settings],
     ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            target=target,
-            norm=norm,
-            form=form,
-            valid_range=valid_range,
-            ramp=ramp,
-        )
+        super().__init__(epsilon=epsilon, **settings)
         self.num_steps = check_integer("num_steps", num_steps)
         self.step_size = positive_float("step_size", step_size)
         self.num_samples = check_integer("num_samples", num_samples)
 
+    @override
     def largest(self, masked: MaskedFeatures, interval: Interval, size: GradientSize) -> Tensor:
-        """See `R4.largest`."""
         target = self.target
         start = draw_worst_point(
             masked, interval, size, target=target, num_samples=self.num_samples
@@ -217,38 +184,18 @@ class CertR4(R4):
     :math:`|l| + |u|` (nearly ``norm="l1"``). The bounds are those of the loss that is trained.
 
     Args:
-        epsilon: See `R4`.
-        target: See `R4`.
-        norm: See `R4`.
-        form: See `R4`.
-        valid_range: See `RobustTerm`.
-        ramp: See `RobustTerm`.
+        epsilon: Half the box's width, see `R4`.
+        **settings: The other settings of `R4`.
 
     References:
         ghitu2025model
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = 0.1,
-        target: Target | str = Target.LOSS,
-        norm: Norm = "squared_l2",
-        form: Form = "gradient",
-        valid_range: tuple[float, float] | None = None,
-        ramp: float = 0.0,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            target=target,
-            norm=norm,
-            form=form,
-            valid_range=valid_range,
-            ramp=ramp,
-        )
+    def __init__(self, *, epsilon: float | None = 0.1, **settings: Unpack[R4Settings]) -> None:
+        super().__init__(epsilon=epsilon, **settings)
 
+    @override
     def largest(self, masked: MaskedFeatures, interval: Interval, size: GradientSize) -> Tensor:
-        """See `R4.largest`."""
         _, gradient = masked.gradient_box(interval, self.target)
         center = gradient.center if size.reference is None else gradient.center - size.reference
         return sample_norm(masked.mask * (center.abs() + gradient.radius), self.norm)

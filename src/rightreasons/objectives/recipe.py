@@ -11,7 +11,7 @@ from typing import Any
 from rightreasons.objectives.cross_entropy import CrossEntropy, WeightDecay
 from rightreasons.objectives.objective import Objective, Term
 
-__all__ = ["erm", "recipe"]
+__all__ = ["erm", "recipe", "settings_of"]
 
 Formula = Callable[..., Objective | Term]
 Recipe = Callable[..., Objective]
@@ -57,8 +57,8 @@ def recipe(
         terms, without = (CrossEntropy, *terms), {*without, "label_smoothing"}
 
     def decorate(formula: Formula) -> Recipe:
-        own = _settings(formula)
-        by_term = {term: _settings(term, without) for term in terms}
+        own = settings_of(formula)
+        by_term = {term: settings_of(term, without) for term in terms}
         offered = {**own, "weight_decay": WEIGHT_DECAY}
         for settings in by_term.values():
             offered |= settings
@@ -93,13 +93,22 @@ def recipe(
     return decorate
 
 
-def _settings(function: Callable[..., Any], without: Collection[str] = ()) -> Settings:
-    """The keyword-only parameters of a function or of a class's constructor, by name."""
-    return {
-        name: parameter
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in without
-    }
+def settings_of(function: Callable[..., Any], without: Collection[str] = ()) -> Settings:
+    """The keyword-only parameters of a function or of a class's constructor, by name.
+
+    A constructor with ``**settings`` passes them to its base, so those of the base follow.
+    """
+    bases = inspect.getmro(function) if isinstance(function, type) else ()
+    constructors = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
+    settings: Settings = {}
+    for constructor in constructors or [function]:
+        parameters = inspect.signature(constructor).parameters.values()
+        for one in parameters:
+            if one.kind is inspect.Parameter.KEYWORD_ONLY and one.name not in without:
+                settings.setdefault(one.name, one)
+        if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+            break
+    return settings
 
 
 @recipe(CrossEntropy)

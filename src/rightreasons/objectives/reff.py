@@ -1,7 +1,7 @@
-"""Recipes that keep heat maps and attention out of the mask.
+"""ReFF: Grad-CAM maps of several layers stay outside the mask (Adachi et al. 2022).
 
-Each takes keyword settings and gives an `Objective`, as those in `recipes`, where they are listed.
-All need masks, and models with convolutional features.
+The three members differ in how they compare a map with the mask. All need masks and a model with
+convolutional features.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from typing_extensions import override
 
 from rightreasons.core.checks import positive_float
 from rightreasons.core.norms import sample_norm
@@ -40,11 +41,12 @@ __all__ = [
     "reff_l2",
 ]
 
-SMALLEST_SHARE = 1e-6  # of a map that is positive, below which it counts as zero
+SMALLEST_SHARE = 1e-6
+"""A map whose positive part is a smaller share of its absolute sum counts as zero."""
 
 
 class CamTerm(Growing, Term):
-    r"""A weighted sum over layers of a number of each one's normalised Grad-CAM map.
+    r"""A weighted sum over layers of a distance d of the normalised Grad-CAM map and the mask.
 
     .. math:: \sum_l w_l \, d(I'_l, m), \qquad
         I'_l = \frac{I_l}{\lVert I_l \rVert_1}, \qquad
@@ -56,12 +58,13 @@ class CamTerm(Growing, Term):
     without a mask (`Batch.guided`) add nothing.
 
     Args:
-        layers: Names of layers that give maps ``(N, C, H, W)``, or one name. None looks for the
-            last block of each resolution (`resolution_layers`), once for a model.
-        layer_weights: One for each layer, from the first to the last; None lets the term choose.
-        target: What is differentiated, the label's logit as in the paper.
-        ramp: The share of training over which the term grows to its weight. Before a model has
-            learnt anything its maps say nothing, and a strong term keeps it from learning.
+        layers: Names of layers that give maps ``(N, C, H, W)``, or one name. None takes the last
+            block of each resolution (`resolution_layers`), found once for each model.
+        layer_weights: One weight for each layer, from the first to the last; None takes those of
+            `default_weight`.
+        target: The output that is differentiated, the label's logit as in the paper.
+        ramp: Share of training over which the term grows to its weight. The maps of an untrained
+            model mean nothing, and a strong term would keep it from learning.
     """
 
     needs_gradient = True
@@ -81,38 +84,39 @@ class CamTerm(Growing, Term):
             self.layer_weights = _checked_weights(layer_weights)
         self.target = Target(target)
         self.ramp = Ramp(ramp)
-        self._found: tuple[weakref.ref[nn.Module], tuple[str, ...]] | None = None
+        self._layers_of: tuple[weakref.ref[nn.Module], tuple[str, ...]] | None = None
 
     @abstractmethod
     def distance(self, cam: Tensor, mask: Tensor) -> Tensor:
-        """Of normalised maps and masks, both ``(N, H, W)`` -> ``(N,)``."""
+        """The distance of normalised maps and masks, both ``(N, H, W)`` -> ``(N,)``."""
 
-    @abstractmethod
-    def own_weight(self, cells: int, pixels: int) -> float:
-        """The weight of a layer whose maps have so many cells, if none was given."""
+    def default_weight(self, cells: int, pixels: int) -> float:
+        """The weight of a layer whose maps have ``cells`` cells, for masks of ``pixels`` pixels."""
+        del cells, pixels
+        return 1.0
 
+    @override
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
-        """See `Term.prepare`."""
         del data
         self.ramp.prepare(num_passes)
 
+    @override
     def layers_in(self, model: nn.Module, x: Tensor) -> tuple[str, ...]:
-        """See `Term.layers_in`."""
         if self.layers:
             return self.layers
-        if self._found is None or self._found[0]() is not model:
-            self._found = weakref.ref(model), tuple(resolution_layers(model, x))
-        return self._found[1]
+        if self._layers_of is None or self._layers_of[0]() is not model:
+            self._layers_of = weakref.ref(model), tuple(resolution_layers(model, x))
+        return self._layers_of[1]
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         if probe.features.ndim != 4:
             raise InvalidBatchError(
                 f"Expected images (N, C, H, W) for {type(self).__name__}, but got shape "
                 f"{tuple(probe.features.shape)}."
             )
         size = probe.features.shape[2:]
-        mask = probe.mask.mean(dim=1).expand(-1, *size)  # a map has no channels
+        mask = probe.mask.mean(dim=1).expand(-1, *size)  # without channels, as the maps
         layers = self.layers_in(innermost(probe.model), probe.features)
         weights = self.layer_weights
         if weights is not None and len(weights) != len(layers):
@@ -127,7 +131,7 @@ class CamTerm(Growing, Term):
             heat = torch.einsum("nc,nchw->nhw", gradient.mean(dim=(2, 3)), activation)
             cam, alive = normalised_map(heat.to(total.dtype), size)
             cells, pixels = heat[0].numel(), mask[0].numel()
-            weight = self.own_weight(cells, pixels) if weights is None else weights[number]
+            weight = self.default_weight(cells, pixels) if weights is None else weights[number]
             total = total + weight * torch.where(alive, self.distance(cam, mask), 0)
         self.grown = self.ramp.advanced()
         total = self.grown * total
@@ -135,56 +139,7 @@ class CamTerm(Growing, Term):
         return total if guided is None else torch.where(guided, total, 0)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_found": None}  # a reference to a model is not copied
-
-
-def _checked_names(layers: object) -> tuple[str, ...]:
-    given = [layers] if isinstance(layers, str) else layers
-    names = tuple(given) if isinstance(given, Iterable) else (given,)
-    if not all(isinstance(name, str) for name in names):
-        raise InvalidSettingError(
-            f"Expected `layers` to be the name of a layer or several, as `model.named_modules()` "
-            f"has them, but got {layers!r}. Name them, such as ['layer3', 'layer4'], or leave "
-            "them out to have them looked for."
-        )
-    if not names:
-        raise InvalidSettingError("Expected `layers` to name at least one layer, but got none.")
-    return names
-
-
-def _checked_weights(weights: object) -> tuple[float, ...]:
-    if not isinstance(weights, Iterable) or isinstance(weights, str):
-        raise InvalidSettingError(
-            f"Expected `layer_weights` to be one number for each layer, but got {weights!r}. Put "
-            "them in a list, such as [15.0, 60.0]; the weight of the whole term is `weight`."
-        )
-    return tuple(positive_float("layer_weights", weight) for weight in weights)
-
-
-def normalised_map(heat: Tensor, size: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """The positive part of maps, resized, summing to 1.
-
-    Args:
-        heat: ``(N, h, w)``.
-        size: Height and width of the result.
-
-    Returns:
-        ``(N, H, W)``, and whether each map has a positive part to speak of; else it is zero.
-
-    Example:
-        >>> cam, alive = normalised_map(torch.tensor([[[-1.0, 3.0]], [[-1.0, -2.0]]]), (1, 2))
-        >>> cam[:, 0], alive
-        (tensor([[0., 1.],
-                [0., 0.]]), tensor([ True, False]))
-    """
-    positive = functional.relu(heat)
-    resized = functional.interpolate(positive[:, None], size=tuple(size), mode="bilinear")[:, 0]
-    floor = (SMALLEST_SHARE * heat.abs().sum(dim=(1, 2))).clamp_min(
-        torch.finfo(heat.dtype).tiny ** 0.5
-    )
-    alive = positive.sum(dim=(1, 2)) > floor
-    total = torch.where(alive, resized.sum(dim=(1, 2)), 1)
-    return torch.where(alive, 1, 0)[:, None, None] * resized / total[:, None, None], alive
+        return {**self.__dict__, "_layers_of": None}  # weak references cannot be copied
 
 
 @final
@@ -193,21 +148,19 @@ class ReFF(CamTerm):
 
     .. math:: \sum_l w_l \, \lVert I'_l \odot m \rVert_2^2
 
-    with the maps of `CamTerm`. Unit: none. With the weights left to it, :math:`w_l = HW / H^lW^l`,
-    pixels a cell, a layer gives about :math:`\sum_c (p_c m_c)^2` over its cells, where :math:`p_c`
-    is a cell's share of the map: from 0 to 1, whatever the size of images and maps. The paper's
-    (15, 60, 250, 1000) are these numbers, rounded, for 224 pixels and blocks of 56, 28, 14 and 7:
-    (16, 64, 256, 1024). A map that is spread out evenly has next to no penalty wherever it lies.
+    with the maps of `CamTerm`. Unit: none. The default weights are :math:`w_l = HW / H^lW^l`, the
+    pixels of a cell. A layer then gives about :math:`\sum_c (p_c m_c)^2` over its cells, where
+    :math:`p_c` is a cell's share of the map. That is from 0 to 1, whatever the size of images and
+    maps. The paper's (15, 60, 250, 1000) are these numbers, rounded, for 224 pixels and blocks of
+    56, 28, 14 and 7: (16, 64, 256, 1024). A map that is spread out evenly has almost no penalty,
+    wherever it lies.
 
     Differs from the paper: it does not say whether maps sum to 1 before or after they are
-    resized; here after, which alone makes its weights balance the layers. Where it has
-    annotations of what is relevant, the mask is what is not.
+    resized. Here it is after, since only then its weights balance the layers. The paper annotates
+    what is relevant, the mask is what is not.
 
-    Args:
-        layers: See `CamTerm`; the paper's are ``["layer1", "layer2", "layer3", "layer4"]``.
-        layer_weights: See `CamTerm`; the paper's are ``(15, 60, 250, 1000)``.
-        target: See `CamTerm`.
-        ramp: See `CamTerm`.
+    The settings are those of `CamTerm`. The paper's layers are ``["layer1", "layer2", "layer3",
+    "layer4"]``, its weights ``(15, 60, 250, 1000)``.
 
     Example:
         >>> import torch
@@ -228,12 +181,12 @@ class ReFF(CamTerm):
         """The name as its recipe spells it."""
         return "reff"
 
+    @override
     def distance(self, cam: Tensor, mask: Tensor) -> Tensor:
-        """See `CamTerm.distance`."""
         return sample_norm(mask * cam, "squared_l2")
 
-    def own_weight(self, cells: int, pixels: int) -> float:
-        """See `CamTerm.own_weight`."""
+    @override
+    def default_weight(self, cells: int, pixels: int) -> float:
         return pixels / cells
 
 
@@ -243,17 +196,11 @@ class ReFFL1(CamTerm):
 
     .. math:: \sum_l w_l \, \lVert I'_l - (1 - m) \rVert_1
 
-    with the maps of `CamTerm`. Unit: pixels. Since maps sum to 1 and so are nowhere above 1, each
-    distance is the number of pixels outside the mask, less 1, plus twice the map's share inside:
-    what is minimised is that share. If not given, the weights are 1.
+    with the maps of `CamTerm`, whose settings it takes. Unit: pixels. Maps sum to 1, so that they
+    are nowhere above 1. Each distance is then the number of pixels outside the mask, less 1, plus
+    twice the map's share inside: only that share is minimised. The default weights are 1.
 
     Differs from the paper: its weights are ``(15, 60, 250, 1000)``, with 1e-6 on the sum.
-
-    Args:
-        layers: See `CamTerm`.
-        layer_weights: See `CamTerm`.
-        target: See `CamTerm`.
-        ramp: See `CamTerm`.
 
     References:
         adachi2022learning
@@ -264,14 +211,9 @@ class ReFFL1(CamTerm):
         """The name as its recipe spells it."""
         return "reff_l1"
 
+    @override
     def distance(self, cam: Tensor, mask: Tensor) -> Tensor:
-        """See `CamTerm.distance`."""
         return sample_norm(cam - (1 - mask), "l1")
-
-    def own_weight(self, cells: int, pixels: int) -> float:
-        """See `CamTerm.own_weight`."""
-        del cells, pixels
-        return 1.0
 
 
 @final
@@ -280,18 +222,12 @@ class ReFFL2(CamTerm):
 
     .. math:: \sum_l w_l \, \lVert I'_l - (1 - m) \rVert_2^2
 
-    with the maps of `CamTerm`. Unit: pixels. Since maps sum to 1, each distance is, for a mask of
-    zeros and ones, the number of pixels outside it, less 2, plus twice the map's share inside it,
-    plus the map's own squared norm, which is small: almost `ReFFL1`. If not given, the weights
-    are 1.
+    with the maps of `CamTerm`, whose settings it takes. Unit: pixels. For a mask of zeros and ones
+    each distance is the number of pixels outside it, less 2, plus twice the map's share inside it,
+    plus the map's squared norm. The norm is small, so the term is almost `ReFFL1`. The default
+    weights are 1.
 
     Differs from the paper: its weights are ``(15, 60, 250, 1000)``, with 1e-6 on the sum.
-
-    Args:
-        layers: See `CamTerm`.
-        layer_weights: See `CamTerm`.
-        target: See `CamTerm`.
-        ramp: See `CamTerm`.
 
     References:
         adachi2022learning
@@ -302,14 +238,35 @@ class ReFFL2(CamTerm):
         """The name as its recipe spells it."""
         return "reff_l2"
 
+    @override
     def distance(self, cam: Tensor, mask: Tensor) -> Tensor:
-        """See `CamTerm.distance`."""
         return sample_norm(cam - (1 - mask), "squared_l2")
 
-    def own_weight(self, cells: int, pixels: int) -> float:
-        """See `CamTerm.own_weight`."""
-        del cells, pixels
-        return 1.0
+
+def normalised_map(heat: Tensor, size: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """The positive part of maps, resized, summing to 1.
+
+    Args:
+        heat: Maps ``(N, h, w)``.
+        size: Height and width of the result.
+
+    Returns:
+        The maps ``(N, H, W)``, and whether each map has a positive part; one without is zero.
+
+    Example:
+        >>> cam, alive = normalised_map(torch.tensor([[[-1.0, 3.0]], [[-1.0, -2.0]]]), (1, 2))
+        >>> cam[:, 0], alive
+        (tensor([[0., 1.],
+                [0., 0.]]), tensor([ True, False]))
+    """
+    positive = functional.relu(heat)
+    resized = functional.interpolate(positive[:, None], size=tuple(size), mode="bilinear")[:, 0]
+    floor = (SMALLEST_SHARE * heat.abs().sum(dim=(1, 2))).clamp_min(
+        torch.finfo(heat.dtype).tiny ** 0.5
+    )
+    alive = positive.sum(dim=(1, 2)) > floor
+    total = torch.where(alive, resized.sum(dim=(1, 2)), 1)
+    return torch.where(alive, 1, 0)[:, None, None] * resized / total[:, None, None], alive
 
 
 @recipe(ReFF)
@@ -350,3 +307,26 @@ def reff_l2(task: Term, penalty: ReFFL2, *, weight: Weight = 1e-3) -> Objective:
         {'cross_entropy': 1.0, 'reff_l2': 0.001}
     """
     return task + weight * penalty
+
+
+def _checked_names(layers: object) -> tuple[str, ...]:
+    given = [layers] if isinstance(layers, str) else layers
+    names = tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidSettingError(
+            f"Expected `layers` to be the name of a layer or several, as `model.named_modules()` "
+            f"has them, but got {layers!r}. Name them, such as ['layer3', 'layer4'], or leave "
+            "them out to have them looked for."
+        )
+    if not names:
+        raise InvalidSettingError("Expected `layers` to name at least one layer, but got none.")
+    return names
+
+
+def _checked_weights(weights: object) -> tuple[float, ...]:
+    if not isinstance(weights, Iterable) or isinstance(weights, str):
+        raise InvalidSettingError(
+            f"Expected `layer_weights` to be one number for each layer, but got {weights!r}. Put "
+            "them in a list, such as [15.0, 60.0]; the weight of the whole term is `weight`."
+        )
+    return tuple(positive_float("layer_weights", weight) for weight in weights)

@@ -1,9 +1,10 @@
-"""Terms that move masked features within a box, and ramps that grow a box or a weight."""
+"""The base of terms that move masked features within a box, and the ramp that grows a setting."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import TypedDict, override
 
 from rightreasons.core.checks import check_fraction, check_integer, check_range, positive_float
 from rightreasons.datasets.dataset import Dataset
@@ -12,17 +13,18 @@ from rightreasons.objectives.objective import Term
 from rightreasons.probe.masked import MaskedFeatures
 from rightreasons.types import Interval
 
-__all__ = ["Ramp", "RobustTerm"]
+__all__ = ["BoxSettings", "Ramp", "RobustTerm"]
 
 
 class Ramp(nn.Module):
-    """A factor that grows linearly from 0 to 1 over a share of the passes of training.
+    """A factor that grows linearly from 0 to 1 over the first part of training.
 
-    Bounds over a whole box at once can swamp the task before the model has learnt anything; grown
-    into, the model keeps up. Its place is in ``state_dict()``, so a resumed run goes on with it.
+    Bounds over a whole box can outweigh the task before the model has learnt anything. With a ramp
+    the box grows while the model learns. The position is in ``state_dict()``, so a resumed run
+    continues from it.
 
     Args:
-        share: Of training, from 0 (at once) to below 1.
+        share: Share of training in which the factor grows, from 0 (it is 1 at once) to below 1.
 
     Example:
         >>> ramp = Ramp(0.5)
@@ -41,11 +43,11 @@ class Ramp(nn.Module):
         self.register_buffer("passed", torch.tensor(0))
 
     def prepare(self, num_passes: int) -> None:
-        """Say how many passes training has; `fit` does."""
+        """Set the number of passes in training; `fit` does this."""
         self.num_passes.fill_(check_integer("num_passes", num_passes))
 
     def advanced(self) -> float:
-        """The factor for this pass; in train mode with gradients the next one is further on."""
+        """The factor for this pass; in train mode with gradients the ramp then advances."""
         if not self.share:
             return 1.0
         length = self.share * int(self.num_passes)
@@ -60,15 +62,22 @@ class Ramp(nn.Module):
         return factor
 
 
+class BoxSettings(TypedDict, total=False):
+    """Settings of `RobustTerm` that its members pass on."""
+
+    valid_range: tuple[float, float] | None
+    ramp: float
+
+
 class RobustTerm(Term):
     r"""A term over :math:`\{x' : |x' - x| \le \epsilon m\}`, cut to the valid range.
 
     Args:
-        epsilon: Half the box's width where the mask is 1, in input units; None lets masked
+        epsilon: Half the box's width where the mask is 1, in input units. None lets masked
             features take every valid value.
-        valid_range: Smallest and largest value of a feature. None takes the data's, if `fit` or
-            ``prepare`` saw them, and is no limit otherwise.
-        ramp: The share of training over which epsilon grows to its value.
+        valid_range: Smallest and largest value of a feature. None takes the range of the data from
+            `fit` or ``prepare``, and is no limit without them.
+        ramp: Share of training over which epsilon grows to its value.
     """
 
     needs_gradient = "inside"
@@ -77,8 +86,8 @@ class RobustTerm(Term):
         self,
         *,
         epsilon: float | None,
-        valid_range: tuple[float, float] | None,
-        ramp: float,
+        valid_range: tuple[float, float] | None = None,
+        ramp: float = 0.0,
     ) -> None:
         super().__init__()
         self.epsilon = None if epsilon is None else positive_float("epsilon", epsilon)
@@ -86,13 +95,13 @@ class RobustTerm(Term):
         self._range = self.valid_range
         self.ramp = Ramp(ramp)
 
+    @override
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
-        """See `Term.prepare`."""
         self._range = self.valid_range or data.card.valid_range
         self.ramp.prepare(num_passes)
 
     def box(self, masked: MaskedFeatures) -> Interval:
-        """Where the masked features may move, at this point of training."""
+        """The box of the masked features at this point of training; the ramp advances."""
         factor = self.ramp.advanced()
         if self.epsilon is not None:
             return masked.box(factor * self.epsilon, self._range)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.core.checks import check_integer, positive_float
 from rightreasons.core.norms import sample_norm
@@ -26,20 +27,20 @@ class ScoreMatching(Term):
         h(x) = \frac{1}{K \epsilon^2} \sum_k f_y(x + v_k) + f_y(x - v_k) - 2 f_y(x)
 
     with :math:`v_k \sim N(0, \epsilon^2 I)`, so that :math:`h \approx \operatorname{tr}
-    \nabla_x^2 f_y(x)`: Hutchinson's estimate, with the Taylor series in place of second
-    derivatives, which also sees the kinks of ReLU nets. The first two summands are Hyvärinen's
-    score matching; they have no lower bound, and the last, stabilising one gives them one.
-    Unit: logits per squared input unit. Needs no masks.
+    \nabla_x^2 f_y(x)`. That is Hutchinson's estimate with differences in place of second
+    derivatives, so that it also measures the kinks of ReLU nets. The first two summands are
+    Hyvärinen's score matching. They have no lower bound; the last summand gives the sum one.
+    Unit: logits per squared input unit. The term needs no masks.
 
-    Differs from the paper: it takes :math:`\frac{2}{\epsilon^2}(f_y(x + v) - f_y(x))`, whose mean
-    is the same and whose noise, :math:`\frac{2}{\epsilon^2} \nabla_x f_y \cdot v`, is many times
-    the trace; here each draw stands beside its mirror image, where that cancels. In nets with
-    BatchNorm or dropout all summands are as at test time.
+    Differs from the paper: it takes :math:`\frac{2}{\epsilon^2}(f_y(x + v) - f_y(x))`, which has
+    the same mean. Its noise, :math:`\frac{2}{\epsilon^2} \nabla_x f_y \cdot v`, is many times the
+    trace; here it cancels between each draw and its mirror image. In nets with BatchNorm or dropout
+    all summands are as at test time.
 
     Args:
-        epsilon: The deviation of the noise, in input units; 0.01 in the paper's code.
-        num_samples: K, each two passes forward; 10 single ones in the paper's code.
-        stability: :math:`\mu`, at least 0; 0 in the paper's code unless asked for.
+        epsilon: Standard deviation of the noise, in input units; 0.01 in the paper's code.
+        num_samples: K, each two forward passes; 10 single ones in the paper's code.
+        stability: :math:`\mu`, at least 0; 0 by default in the paper's code.
 
     References:
         srinivas2021rethinking
@@ -63,14 +64,14 @@ class ScoreMatching(Term):
             )
         self.stability = float(stability)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         here = probe.at(probe.features.detach()) if probe.depends_on_mode else probe
         size = sample_norm(here.gradient(Target.LOGIT), "squared_l2") / 2
-        trace = self._trace(probe, Target.LOGIT(here.logits, probe.batch.y))
+        trace = self._estimate_trace(probe, Target.LOGIT(here.logits, probe.batch.y))
         return trace + size + self.stability * trace.square()
 
-    def _trace(self, probe: Probe, own: Tensor) -> Tensor:
+    def _estimate_trace(self, probe: Probe, logit: Tensor) -> Tensor:
         x = probe.features.detach()
         moves = self.epsilon * torch.randn(
             self.num_samples, *x.shape, dtype=x.dtype, device=x.device
@@ -80,14 +81,15 @@ class ScoreMatching(Term):
             lambda moved: Target.LOGIT(moved.logits, moved.batch.y),
             create_graph=probe.create_graph,
         )  # (2 K, N)
-        return 2 * (values - own).mean(dim=0) / self.epsilon**2
+        return 2 * (values - logit).mean(dim=0) / self.epsilon**2
 
 
 @recipe(ScoreMatching)
 def score_matching(task: Term, penalty: ScoreMatching, *, weight: Weight = 1e-5) -> Objective:
     """Score matching: the density that the label's logit implies is the data's.
 
-    The weight is the one the paper's code has for CIFAR, with inputs divided by their deviation.
+    The default weight is that of the paper's code for CIFAR, with inputs divided by their
+    deviation.
 
     Example:
         >>> score_matching().weights

@@ -8,6 +8,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from typing_extensions import override
 
 from rightreasons.core.checks import check_fraction, positive_float
 from rightreasons.core.second_order import innermost
@@ -31,15 +32,15 @@ __all__ = [
 
 
 class SideTerm(Term):
-    """A term that reads side outputs; ``layers`` are their names, wherever they are in a model."""
+    """A term that reads side outputs of a model; ``layers`` are their names."""
 
+    @override
     def layers_in(self, model: nn.Module, x: Tensor) -> tuple[str, ...]:
-        """See `Term.layers_in`."""
         del x
         return tuple(side_output(model, layer) for layer in self.layers)
 
     def recorded(self, probe: Probe, layer: str) -> Tensor:
-        """What the layer gave in this pass, in the precision of the logits."""
+        """The layer's output in this pass, in the precision of the logits."""
         name = side_output(innermost(probe.model), layer)
         if name not in probe.activations:
             raise InvalidSettingError(
@@ -50,21 +51,21 @@ class SideTerm(Term):
 
 @final
 class DeepGamblers(SideTerm):
-    r"""The loss of a gambler who may keep a part of the money: Deep Gamblers.
+    r"""The loss of a classifier that may abstain, as a gambler keeps his stake: Deep Gamblers.
 
     .. math:: -\log \Bigl( p_y(x) + \frac{p_{K+1}(x)}{o} \Bigr)
 
     where the last of K + 1 probabilities is that of abstaining, for a model that is `Abstaining`.
-    Unit: nats. The smaller the reward o, the more is abstained: near 1 everything is, at the
-    number of classes or above nothing need be. The paper's loss is this less :math:`\log o`, which
+    Unit: nats. The smaller the reward o, the more samples the model abstains on: near 1 all, at the
+    number of classes or above possibly none. The paper's loss is this less :math:`\log o`, which
     has the same gradient; its public code has it as here.
 
     Args:
-        reward: o, above 1; chosen on validation data in the paper, 2.2 in the public code unless
-            one says otherwise.
-        warm_up: Share of training with the cross-entropy of the K classes alone, without which a
-            small reward lets nothing be learned. The public code has it for 100 of 300 epochs on
-            CIFAR-10 if the reward is below 6.1, and else not at all.
+        reward: o, above 1; chosen on validation data in the paper, 2.2 by default in the public
+            code.
+        warm_up: Share of training with the cross-entropy of the K classes alone. Without it a model
+            with a small reward learns nothing. The public code has it for 100 of 300 epochs on
+            CIFAR-10 if the reward is below 6.1, and not otherwise.
 
     Example:
         >>> from torch import nn
@@ -93,20 +94,20 @@ class DeepGamblers(SideTerm):
         self.warm_up = check_fraction("warm_up", warm_up, below_one=True)
         self.progress = Ramp(self.warm_up)
 
+    @override
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
-        """See `Term.prepare`."""
         del data
         self.progress.prepare(num_passes)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         y = probe.batch.y
         if self.progress.advanced() < 1:
             return functional.cross_entropy(probe.logits, y, reduction="none")
         logits = self.recorded(probe, ABSTENTION)
-        won = logits.gather(1, y[:, None])[:, 0]
-        kept = logits[:, -1] - math.log(self.reward)
-        return logits.logsumexp(dim=1) - torch.logaddexp(won, kept)
+        answered = logits.gather(1, y[:, None])[:, 0]
+        abstained = logits[:, -1] - math.log(self.reward)
+        return logits.logsumexp(dim=1) - torch.logaddexp(answered, abstained)
 
 
 @final
@@ -116,12 +117,12 @@ class SelectiveNet(SideTerm):
     .. math:: \alpha \Bigl( \frac{g_n \ell_n}{\bar g}
               + \lambda \max(0, c - \bar g)^2 \Bigr) + (1 - \alpha) \, \ell'_n
 
-    where :math:`\ell_n` is the cross-entropy of the prediction, :math:`g_n` how much of the sample
-    is selected, :math:`\bar g` its mean over the batch and :math:`\ell'_n` the cross-entropy of
-    the auxiliary head. Unit: nats, beside which the middle part is a penalty. The mean over the
-    batch is the paper's loss; a sample's value depends on its batch.
+    where :math:`\ell_n` is the cross-entropy of the prediction and :math:`g_n` the selection of the
+    sample, from 0 to 1. :math:`\bar g` is its mean over the batch and :math:`\ell'_n` the
+    cross-entropy of the auxiliary head. Unit: nats; the middle part is a penalty without a unit.
+    The mean over the batch is the paper's loss; a sample's value depends on its batch.
 
-    In several processes each looks at its own part of the batch.
+    In several processes each uses its own part of the batch.
 
     Differs from the paper's public code, not from its text: the code does not divide by
     :math:`\bar g`, so that there selecting less lowers the first part by itself.
@@ -129,7 +130,8 @@ class SelectiveNet(SideTerm):
     Args:
         coverage: c, the share of samples to answer; the paper trains a net for each.
         weight: :math:`\lambda`; 32 in the paper and its code.
-        alpha: Share of the selective part, the rest is the auxiliary head's; 0.5 in both.
+        alpha: Weight of the selective part, beside the auxiliary head's; 0.5 in the paper and its
+            code.
 
     References:
         geifman2019selectivenet
@@ -144,44 +146,37 @@ class SelectiveNet(SideTerm):
         self.weight = positive_float("weight", weight)
         self.alpha = _checked_part("alpha", alpha)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         y = probe.batch.y
         log_selected = functional.logsigmoid(self.recorded(probe, SELECTION)[:, 0])
         risk = functional.cross_entropy(probe.logits, y, reduction="none")
-        weighed = len(y) * functional.softmax(log_selected, dim=0) * risk  # g / mean of g
+        # N softmax(log g) is g divided by the mean of g, also where every g is nearly 0.
+        weighted = len(y) * functional.softmax(log_selected, dim=0) * risk
         missing = (self.coverage - log_selected.exp().mean()).clamp(min=0).square()
         auxiliary = functional.cross_entropy(self.recorded(probe, AUXILIARY), y, reduction="none")
-        return self.alpha * (weighed + self.weight * missing) + (1 - self.alpha) * auxiliary
-
-
-def _checked_part(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-        raise InvalidSettingError(
-            f"Expected `{name}` to be a share above 0 and up to 1, but got {value!r}."
-        )
-    return float(value)
+        return self.alpha * (weighted + self.weight * missing) + (1 - self.alpha) * auxiliary
 
 
 @final
 class OneSided(Term):
-    r"""Coverage of each class against false positives in it: one-sided prediction.
+    r"""The coverage of each class, and the false positives in it: one-sided prediction.
 
     .. math:: \frac{-\log p_y(x)}{K \pi_y}
               + \mu \sum_{k \ne y} \frac{-\log(1 - p_k(x))}{K (1 - \pi_k)}
 
-    with :math:`\pi_k` the share of training samples of class k: the mean over samples is the mean
+    with :math:`\pi_k` the share of training samples of class k. The mean over samples is the mean
     over classes of the one-sided risks. Unit: nats. With classes of one size the first part is
-    cross-entropy. The larger :math:`\mu`, the fewer errors among what is answered; a sample is
+    cross-entropy. The larger :math:`\mu`, the fewer errors among answered samples. A sample is
     answered where the largest probability reaches a threshold.
 
     Differs from the paper: its minimax program has a multiplier and a slack, priced at
-    :math:`\mu`, for each class; at the saddle point every multiplier is :math:`\mu`, which gives
-    the formula above, minimised here directly. The public code adds a second head with
+    :math:`\mu`, for each class. At the saddle point every multiplier is :math:`\mu`, which gives
+    the formula above; it is minimised here directly. The public code adds a second head with
     cross-entropy, and counts classes in each batch, not in the training data.
 
     Args:
-        mu: Price of false positives; scanned in the paper, 0.5 and 1.67 in the public code.
+        mu: Price of false positives; the paper tries several, the public code has 0.5 and 1.67.
 
     Example:
         >>> from torch import nn
@@ -203,7 +198,7 @@ class OneSided(Term):
         self.register_buffer("frequency", torch.zeros(0))
 
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
-        """Count the classes; before, they are taken to be of one size."""
+        """Count the classes; before this, they count as equally frequent."""
         del num_passes
         counts = torch.bincount(data.labels, minlength=len(data.card.classes))
         if bool((counts == len(data)).any()):
@@ -213,25 +208,16 @@ class OneSided(Term):
             )
         self.frequency = counts / counts.sum()
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         logits, y = probe.logits, probe.batch.y
         size = logits.shape[1]
-        even = logits.new_full((size,), 1 / size)
-        share = self.frequency.to(logits) if len(self.frequency) else even
-        own = functional.one_hot(y, size).bool()
-        strangers = (_kept_out(logits) / (1 - share)).masked_fill(own, 0).sum(dim=1)
-        inside = functional.cross_entropy(logits, y, reduction="none") / share[y]
-        return (inside + self.mu * strangers) / size
-
-
-def _kept_out(logits: Tensor) -> Tensor:
-    """The negative logarithm of 1 - p, ``(N, K)``; exact also where p rounds to 1."""
-    top = functional.one_hot(logits.argmax(dim=1), logits.shape[1]).bool()
-    rest = logits.masked_fill(top, -torch.inf).logsumexp(dim=1, keepdim=True)
-    sure = logits.logsumexp(dim=1, keepdim=True) - rest
-    small = functional.softmax(logits, dim=1).masked_fill(top, 0)  # at most a half
-    return torch.where(top, sure, -torch.log1p(-small))
+        equal = logits.new_full((size,), 1 / size)
+        frequency = self.frequency.to(logits) if len(self.frequency) else equal
+        is_label = functional.one_hot(y, size).bool()
+        false = (_negative_log_complement(logits) / (1 - frequency)).masked_fill(is_label, 0)
+        covered = functional.cross_entropy(logits, y, reduction="none") / frequency[y]
+        return (covered + self.mu * false.sum(dim=1)) / size
 
 
 @recipe(DeepGamblers, warm_up=1 / 3)  # as in the public code for small rewards
@@ -265,3 +251,21 @@ def one_sided(task: OneSided) -> Term:
         {'one_sided': 1.0}
     """
     return task
+
+
+def _negative_log_complement(logits: Tensor) -> Tensor:
+    """The negative logarithm of 1 - p, ``(N, K)``; exact also where p rounds to 1."""
+    is_top = functional.one_hot(logits.argmax(dim=1), logits.shape[1]).bool()
+    # The largest p may round to 1: 1 - p is the sum of the others, taken in logarithms.
+    others = logits.masked_fill(is_top, -torch.inf).logsumexp(dim=1, keepdim=True)
+    of_top = logits.logsumexp(dim=1, keepdim=True) - others
+    small = functional.softmax(logits, dim=1).masked_fill(is_top, 0)  # at most a half
+    return torch.where(is_top, of_top, -torch.log1p(-small))
+
+
+def _checked_part(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        raise InvalidSettingError(
+            f"Expected `{name}` to be a share above 0 and up to 1, but got {value!r}."
+        )
+    return float(value)

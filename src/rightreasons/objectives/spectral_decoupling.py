@@ -1,10 +1,11 @@
-"""Small logits, so that one feature does not starve the others of gradient."""
+"""Spectral decoupling: small logits, so that several features are learned."""
 
 from __future__ import annotations
 
 import math
 
 from torch import Tensor
+from typing_extensions import override
 
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives.objective import Objective, Term, Weight
@@ -22,13 +23,13 @@ class SpectralDecoupling(Term):
 
     .. math:: \frac12 \lVert f(x) - \gamma \rVert_2^2
 
-    Cross-entropy stops pulling once a sample is fitted by the strongest feature, which starves the
-    weaker ones; with this penalty in the place of weight decay it does not.
+    The gradient of cross-entropy vanishes once the strongest feature fits a sample, so that weaker
+    features are not learned. With this penalty in the place of weight decay it does not vanish.
 
     Differs from the paper: one :math:`\gamma` for all classes. Its :math:`\lambda` is the weight.
 
     Args:
-        gamma: :math:`\gamma`; 0 but for unbalanced data.
+        gamma: :math:`\gamma`; 0, except for unbalanced data.
 
     References:
         pezeshki2021gradient
@@ -41,8 +42,8 @@ class SpectralDecoupling(Term):
             raise InvalidSettingError(f"Expected `gamma` to be a finite number, but got {gamma!r}.")
         self.gamma = float(gamma)
 
+    @override
     def forward(self, probe: Probe) -> Tensor:
-        """See `Term.forward`."""
         return (probe.logits - self.gamma).square().sum(dim=1) / 2
 
 
