@@ -24,9 +24,9 @@ def sure_net(seed):
 def test_goes_the_way_of_its_slow_twin(norm, loss):
     net = slow.Recording(sure_net(1))
     x, y = torch.rand(3, 5, dtype=torch.float64), torch.zeros(3).long()
-    found = APGD(epsilon=0.4, norm=norm, loss=loss, num_steps=15, num_rivals=1)(net, x, y)
+    result = APGD(epsilon=0.4, norm=norm, loss=loss, num_steps=15, num_rivals=1)(net, x, y)
     seen = net.seen[2:]  # the first two look at the samples
-    assert not found.fooled.any() and len(seen) == 16
+    assert not result.fooled.any() and len(seen) == 16
     rivals = net.net(x)[:, 1:].argmax(dim=1) + 1
     for n in range(3):
         rule = slow.cross_entropy
@@ -80,7 +80,7 @@ def trained(seed, scale):
 
 
 def fooled(attack, scale, seed):
-    """How many of a net's samples."""
+    """The number of fooled samples of a net."""
     net, x, y = trained(seed, scale)
     number = int(strongest_of(attack, net, x, y).fooled.sum())
     assert 0.05 < number / len(x) < 1

@@ -38,8 +38,8 @@ def test_draws_fill_the_ball_evenly():
     drawn = Ball(epsilon=2.0, norm="l2", valid_range=None).draw(x)
     radii = drawn.norm(dim=1) / 2
     assert radii.max() <= 1 + 1e-12
-    for share in (0.25, 0.5, 0.9):  # the share of volume below radius r is r cubed
-        assert (radii**3 < share).double().mean().item() == pytest.approx(share, abs=0.03)
+    for fraction in (0.25, 0.5, 0.9):  # the fraction of volume below radius r is r cubed
+        assert (radii**3 < fraction).double().mean().item() == pytest.approx(fraction, abs=0.03)
     flat = Ball(epsilon=2.0, valid_range=None).draw(x)
     assert flat.abs().max() <= 2 and flat.std().item() == pytest.approx(2 / math.sqrt(3), rel=0.03)
 

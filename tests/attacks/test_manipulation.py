@@ -44,34 +44,34 @@ def test_moves_the_attribution_and_stays_in_the_ball(samples, norm, is_targeted)
     model = net()
     epsilon = 0.1 if norm == "linf" else 0.6
     target = frame_map(6, 6) if is_targeted else None
-    found = attack_of(norm=norm, epsilon=epsilon, softplus_beta=None)(model, x, y, target=target)
-    move = (found.x - x).flatten(1)
+    result = attack_of(norm=norm, epsilon=epsilon, softplus_beta=None)(model, x, y, target=target)
+    move = (result.x - x).flatten(1)
     length = move.abs().amax(dim=1) if norm == "linf" else move.norm(dim=1)
     assert (length <= epsilon * (1 + 1e-9)).all()
     assert (length > 0.1 * epsilon).all()
-    assert found.x.min() >= 0 and found.x.max() <= 1
-    assert torch.equal(model(found.x).argmax(1), model(x).argmax(1))
+    assert result.x.min() >= 0 and result.x.max() <= 1
+    assert torch.equal(model(result.x).argmax(1), model(x).argmax(1))
     explainer = InputGradient()
-    own, bent = explainer(model, x, y), explainer(model, found.x, y)
+    own, bent = explainer(model, x, y), explainer(model, result.x, y)
     reference = own if target is None else target.to(x).expand(4, 1, 6, 6)
-    torch.testing.assert_close(found.before, map_distance(own, reference))
-    torch.testing.assert_close(found.after, map_distance(bent, reference))
-    assert found.succeeded.all()
-    assert not found.flipped.any()
-    assert found.is_targeted is is_targeted
+    torch.testing.assert_close(result.before, map_distance(own, reference))
+    torch.testing.assert_close(result.after, map_distance(bent, reference))
+    assert result.succeeded.all()
+    assert not result.flipped.any()
+    assert result.is_targeted is is_targeted
 
 
 def test_goes_down_the_slope_of_the_distance(samples):
-    """One signed step is what its definition says."""
+    """One signed step equals its definition."""
     x, y = samples
     model, target = net(), frame_map(6, 6).double().expand(4, 1, 6, 6)
-    found = attack_of(num_steps=1, epsilon=1e-3, step_size=1.0, softplus_beta=None)(
+    result = attack_of(num_steps=1, epsilon=1e-3, step_size=1.0, softplus_beta=None)(
         model, x, y, target=target
     )
     point = x.clone().requires_grad_()
     value = map_distance(InputGradient()(model, point, y, create_graph=True), target)
     (slope,) = torch.autograd.grad(value.sum(), point)
-    torch.testing.assert_close(found.x, (x - 1e-3 * slope.sign()).clamp(0, 1))
+    torch.testing.assert_close(result.x, (x - 1e-3 * slope.sign()).clamp(0, 1))
 
 
 def test_relu_nets_are_attacked_through_softplus(samples):
@@ -80,8 +80,8 @@ def test_relu_nets_are_attacked_through_softplus(samples):
     stuck = attack_of(softplus_beta=None)(model, x, y, target=target)
     assert torch.equal(stuck.x, x)
     assert not stuck.succeeded.any() and not stuck.flipped.any()
-    found = attack_of(softplus_beta=10.0)(model, x, y, target=target)
-    assert (found.after < found.before).any()
+    result = attack_of(softplus_beta=10.0)(model, x, y, target=target)
+    assert (result.after < result.before).any()
     assert isinstance(model[1], nn.ReLU)
     away = attack_of()(model, x, y)
     assert (away.after > 0).any()
@@ -89,7 +89,7 @@ def test_relu_nets_are_attacked_through_softplus(samples):
 
 
 class Narrow(nn.Module):
-    """Class 0 at 0.5 alone, class 1 everywhere else, with a gradient that can be bent."""
+    """Class 0 at 0.5 alone, class 1 everywhere else, with a gradient that can change."""
 
     def forward(self, x):
         first = x.sum(dim=1) + (x[:, 0] * x[:, 1])
@@ -100,17 +100,17 @@ class Narrow(nn.Module):
 def test_samples_whose_prediction_always_flips_are_reported():
     x = torch.full((2, 2), 0.5, dtype=torch.float64)
     target = torch.tensor([[1.0, 0.0]])
-    found = attack_of(num_steps=3, softplus_beta=None)(
+    result = attack_of(num_steps=3, softplus_beta=None)(
         Narrow(), x, torch.tensor([0, 0]), target=target
     )
-    assert found.flipped.all()
-    assert torch.equal(found.x, x)
-    assert not found.succeeded.any()
+    assert result.flipped.all()
+    assert torch.equal(result.x, x)
+    assert not result.succeeded.any()
 
 
 def test_a_step_from_a_changed_prediction_goes_back():
     class Wall(nn.Module):
-        """Beyond 0.55 another class; the attribution would go on."""
+        """Another class beyond 0.55, where the attribution still grows."""
 
         def forward(self, x):
             return torch.stack([x[:, 0] ** 3 + x[:, 1], 100 * (x[:, 0] - 0.55) + 1.0], dim=1)
@@ -118,9 +118,9 @@ def test_a_step_from_a_changed_prediction_goes_back():
     x = torch.full((1, 2), 0.5, dtype=torch.float64)
     y, target = torch.tensor([0]), torch.tensor([[1.0, 0.0]])
     attack = attack_of(num_steps=9, step_size=0.4, softplus_beta=None)
-    found = attack(Wall(), x, y, target=target)
-    assert Wall()(found.x).argmax() == Wall()(x).argmax() == 0
-    assert found.succeeded.all()
+    result = attack(Wall(), x, y, target=target)
+    assert Wall()(result.x).argmax() == Wall()(x).argmax() == 0
+    assert result.succeeded.all()
 
 
 def test_a_sample_does_not_depend_on_its_batch(samples):
@@ -138,8 +138,8 @@ def test_the_model_is_left_alone(samples):
     model = nn.Sequential(nn.BatchNorm2d(2), nn.Dropout(0.5), *net(nn.ReLU)).double()
     before, state = copy.deepcopy(model.state_dict()), torch.get_rng_state()
     with torch.no_grad():
-        found = attack_of(explainer=InputTimesGradient())(model, x, y)
-    assert (found.after > 0).all()
+        result = attack_of(explainer=InputTimesGradient())(model, x, y)
+    assert (result.after > 0).all()
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
     assert all(module.training for module in model.modules())
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -150,8 +150,8 @@ def test_the_model_is_left_alone(samples):
 def test_values_outside_the_valid_range_may_stay(samples):
     x, y = samples
     x = x + 0.5
-    found = attack_of(softplus_beta=None)(net(), x, y)
-    assert (found.x <= x.clamp(min=1)).all()
+    result = attack_of(softplus_beta=None)(net(), x, y)
+    assert (result.x <= x.clamp(min=1)).all()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from rightreasons.attacks.output_attack import (
 )
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 
-# What every attack on predictions promises.
+# The contract of every attack on predictions.
 
 
 # name: how to make it for a norm and a radius
@@ -57,21 +57,21 @@ def trained():
 @pytest.mark.parametrize("norm", BALLS)
 def test_stays_in_ball_and_range_and_says_who_is_fooled(make, trained, norm):
     net, x, y = trained
-    found = make(norm=norm, epsilon=BALLS[norm])(net, x, y)
-    moves = (found.x - x).flatten(1)
+    result = make(norm=norm, epsilon=BALLS[norm])(net, x, y)
+    moves = (result.x - x).flatten(1)
     lengths = moves.abs().amax(dim=1) if norm == "linf" else moves.norm(dim=1)
     assert (lengths <= BALLS[norm] * (1 + 1e-5)).all()
-    assert found.x.min() >= 0 and found.x.max() <= 1
+    assert result.x.min() >= 0 and result.x.max() <= 1
     with torch.no_grad():
-        logits = copy.deepcopy(net).eval()(found.x)
+        logits = copy.deepcopy(net).eval()(result.x)
         before = copy.deepcopy(net).eval()(x).argmax(dim=1)
-    assert torch.equal(found.fooled, logits.argmax(dim=1) != y)
+    assert torch.equal(result.fooled, logits.argmax(dim=1) != y)
     own = logits.gather(1, y[:, None])[:, 0]
     others = logits.scatter(1, y[:, None], -torch.inf).amax(dim=1)
-    torch.testing.assert_close(found.margin, own - others, rtol=1e-4, atol=1e-5)
-    assert found.fooled.sum() > (before != y).sum()
-    assert torch.equal(found.x[before != y], x[before != y])  # fooled where they stand
-    assert not found.x.requires_grad
+    torch.testing.assert_close(result.margin, own - others, rtol=1e-4, atol=1e-5)
+    assert result.fooled.sum() > (before != y).sum()
+    assert torch.equal(result.x[before != y], x[before != y])  # fooled where they stand
+    assert not result.x.requires_grad
 
 
 def test_leaves_model_and_samples_as_they_were(make, trained):
@@ -105,14 +105,14 @@ def test_does_not_depend_on_batch_or_gradient_mode(make, trained):
 
 def test_without_a_range_inputs_go_anywhere(make, trained):
     net, x, y = trained
-    found = make(epsilon=0.3, valid_range=None)(net, x, y)
-    assert found.x.min() < 0 or found.x.max() > 1
+    result = make(epsilon=0.3, valid_range=None)(net, x, y)
+    assert result.x.min() < 0 or result.x.max() > 1
 
 
 def test_no_samples_and_token_ids(make, trained):
     net, x, y = trained
-    found = make(epsilon=0.1)(net, x[:0], y[:0])
-    assert found.x.shape == (0, 1, 4, 4) and found.fooled.shape == (0,)
+    result = make(epsilon=0.1)(net, x[:0], y[:0])
+    assert result.x.shape == (0, 1, 4, 4) and result.fooled.shape == (0,)
     with pytest.raises(InvalidBatchError, match="Expected floating point `x` to move"):
         make(epsilon=0.1)(net, x.long(), y)
 
@@ -138,10 +138,10 @@ def test_a_record_keeps_the_smallest_margin_and_what_fools():
     rows = rows[~fooled]
     fooled = record.add(rows, X[rows] + 2, torch.tensor([[4.0, 1.0], [3.0, 2.0]]), Y[rows])
     assert not fooled.any()
-    found = record.result()
-    assert found.x.flatten().tolist() == [1, 2, 1]
-    assert found.margin.tolist() == [2, 1, -2]
-    assert found.fooled.tolist() == [False, False, True]
+    outcome = record.result()
+    assert outcome.x.flatten().tolist() == [1, 2, 1]
+    assert outcome.margin.tolist() == [2, 1, -2]
+    assert outcome.fooled.tolist() == [False, False, True]
 
 
 def test_ties_fool_only_if_the_prediction_changes():

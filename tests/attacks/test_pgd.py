@@ -11,7 +11,7 @@ from rightreasons.errors import InvalidSettingError
 
 
 def sure_net():
-    """Its label is 0 wherever one looks, so that nobody is ever fooled."""
+    """A net that predicts 0 everywhere, so that no sample is fooled."""
     net = nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 4)).double()
     with torch.no_grad():
         net[2].bias[0] += 5
@@ -24,10 +24,10 @@ def test_goes_the_way_of_its_slow_twin(norm, schedule):
     net = slow.Recording(sure_net())
     x, y = torch.rand(3, 5, dtype=torch.float64), torch.zeros(3).long()
     settings = {"num_steps": 6, "schedule": schedule, "random_start": False}
-    found = PGD(epsilon=0.3, norm=norm, **settings)(net, x, y)
+    result = PGD(epsilon=0.3, norm=norm, **settings)(net, x, y)
     lengths = step_lengths(0.3, 6, schedule=schedule)
     margins = torch.stack([logits_margin(net.net, points) for points in net.seen])
-    torch.testing.assert_close(found.margin, margins.amin(dim=0))
+    torch.testing.assert_close(result.margin, margins.amin(dim=0))
     for n in range(3):
         path = slow.pgd_path(net.net, x[n], 0, x[n], epsilon=0.3, norm=norm, lengths=lengths)
         ours = [points[n] for points in net.seen[1:]]  # the first looks at the samples
@@ -57,9 +57,9 @@ def test_those_who_are_fooled_drop_out():
 
     net = slow.Recording(Steep())
     x, y = torch.tensor([[0.55], [0.75], [0.95], [0.1]]), torch.zeros(4).long()
-    found = PGD(epsilon=0.3, step_size=0.1, num_steps=4, random_start=False)(net, x, y)
+    result = PGD(epsilon=0.3, step_size=0.1, num_steps=4, random_start=False)(net, x, y)
     assert [len(points) for points in net.seen] == [4, 3, 3, 2, 2, 1]
-    assert found.fooled.tolist() == [True, True, False, True]
+    assert result.fooled.tolist() == [True, True, False, True]
 
 
 def test_lengths_of_steps():
@@ -85,15 +85,15 @@ def test_nothing_in_the_ball_is_worse_for_a_linear_model_of_two_classes(norm, du
     net = nn.Linear(6, 2).double()
     x = torch.rand(200, 6, dtype=torch.float64)
     y = torch.arange(200) % 2
-    found = FGSM(epsilon=0.2, norm=norm, valid_range=None)(net, x, y)
+    result = FGSM(epsilon=0.2, norm=norm, valid_range=None)(net, x, y)
     steepest = (net.weight[0] - net.weight[1]).norm(p=dual).item()
     logits = net(x).detach()
     clean = logits.gather(1, y[:, None])[:, 0] - logits.gather(1, 1 - y[:, None])[:, 0]
     right = clean > 0  # the others are fooled where they stand
-    torch.testing.assert_close(found.margin[right], clean[right] - 0.2 * steepest)
-    assert torch.equal(found.fooled, clean < 0.2 * steepest)
+    torch.testing.assert_close(result.margin[right], clean[right] - 0.2 * steepest)
+    assert torch.equal(result.fooled, clean < 0.2 * steepest)
     more = PGD(epsilon=0.2, norm=norm, valid_range=None, num_steps=10)(net, x, y)
-    assert torch.equal(more.fooled, found.fooled)
+    assert torch.equal(more.fooled, result.fooled)
 
 
 def test_is_one_signed_step():
@@ -101,9 +101,9 @@ def test_is_one_signed_step():
     x = torch.rand(20, 6, dtype=torch.float64)
     with torch.no_grad():
         y = net(x).argmax(dim=1)
-    found = FGSM(epsilon=0.01, valid_range=None)(net, x, y)
+    result = FGSM(epsilon=0.01, valid_range=None)(net, x, y)
     leaf = x.clone().requires_grad_()
     nn.functional.cross_entropy(net(leaf), y, reduction="sum").backward()
-    worse = (found.x != x).any(dim=1)
+    worse = (result.x != x).any(dim=1)
     assert worse.sum() > 10
-    torch.testing.assert_close(found.x[worse], (x + 0.01 * leaf.grad.sign())[worse])
+    torch.testing.assert_close(result.x[worse], (x + 0.01 * leaf.grad.sign())[worse])

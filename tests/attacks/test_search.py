@@ -126,6 +126,6 @@ def test_no_drawn_point_is_much_worse(tiny_net, tiny_batch):
     masked = rr.Probe(tiny_net, tiny_batch, needs_gradient="inside").masked
     interval = masked.box(0.4, (0.0, 1.0))
     _, values = worst_value(masked, interval, num_steps=20, num_restarts=3)
-    for share in torch.rand(100, *masked.values.shape, dtype=torch.float64):
-        drawn = Target.LOSS(masked.at(torch.lerp(*interval, share)).logits, masked.y)
+    for fraction in torch.rand(100, *masked.values.shape, dtype=torch.float64):
+        drawn = Target.LOSS(masked.at(torch.lerp(*interval, fraction)).logits, masked.y)
         assert bool((drawn <= values + 0.01).all())

@@ -33,8 +33,8 @@ def test_pgd_finds_what_captum_finds(norm, learned):
     model, x, y = learned
     loss = nn.CrossEntropyLoss(reduction="none")
     peer = captum.PGD(model, loss, lower_bound=0.0, upper_bound=1.0)
-    for share in (0.3, 0.6, 1.0):
-        epsilon = share * RADII[norm]
+    for fraction in (0.3, 0.6, 1.0):
+        epsilon = fraction * RADII[norm]
         theirs = peer.perturb(
             x,
             radius=epsilon,
@@ -45,12 +45,12 @@ def test_pgd_finds_what_captum_finds(norm, learned):
         )
         attack = PGD(epsilon=epsilon, norm=norm, step_size=epsilon / 8, random_start=False)
         ours = attack(model, x, y)
-        found, expected = accuracy(model, ours.x, y), accuracy(model, theirs, y)
+        result, expected = accuracy(model, ours.x, y), accuracy(model, theirs, y)
         if norm == "linf":
-            assert found == pytest.approx(expected, abs=0.005)
+            assert result == pytest.approx(expected, abs=0.005)
         else:  # Captum goes by the gradient's sign in an l2 ball too, and gets less far
-            assert found <= expected + 0.005
-        assert 0.02 < found < accuracy(model, x, y) - 0.02
+            assert result <= expected + 0.005
+        assert 0.02 < result < accuracy(model, x, y) - 0.02
 
 
 @pytest.mark.parametrize("norm", RADII)

@@ -45,7 +45,7 @@ def test_the_interval_holds_the_value_and_shrinks_with_more_samples():
 
 
 def group_accuracy(correct, group, card=None, **settings):
-    """Values for samples of which it is known whether the answer is right."""
+    """Values for samples with given right and wrong answers."""
     correct = torch.as_tensor(correct)
     logits = torch.stack([correct, ~correct], dim=1).float()
     batch = rr.Batch(x=logits, y=torch.zeros(len(logits), dtype=torch.long), group=group)

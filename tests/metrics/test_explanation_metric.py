@@ -47,8 +47,8 @@ def test_lrp_by_name_takes_the_range_of_the_data():
     x = torch.rand(3, 1, 4, 4) - 2
     data = InMemory(rr.Batch(x=x, y=torch.tensor([0, 1, 1])), Card(valid_range=(-2.0, -1.0)))
     model = nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.ReLU(), nn.Linear(4, 2))
-    found = rr.evaluate(model, data, [METRICS.create("rps", explainers="lrp", num_draws=2)])
-    assert 0 < found["rps/lrp"] == found["rps"] <= 1
+    values = rr.evaluate(model, data, [METRICS.create("rps", explainers="lrp", num_draws=2)])
+    assert 0 < values["rps/lrp"] == values["rps"] <= 1
 
 
 def test_names_objects_and_dictionaries():
@@ -95,10 +95,10 @@ def test_one_gradient_serves_all_that_rest_on_it():
         "loss": InputGradient(target="loss"),
         "lrp": LRP(),
     }
-    found = attributions(chosen, model, x, y)
+    values = attributions(chosen, model, x, y)
     assert sum(passes) == 3  # a gradient of each target, and LRP's
     for name, explainer in chosen.items():
-        assert torch.equal(found[name], explainer(model, x, y))
+        assert torch.equal(values[name], explainer(model, x, y))
 
 
 def test_images_are_laid_out_with_channels_last_and_stay_the_same():

@@ -18,15 +18,15 @@ def test_equals_its_slow_twin(tiny_batch):
     mask = tiny_batch.mask.clone()
     mask[2] = 0  # nothing to leak into
     batch = tiny_batch.replace(mask=mask)
-    expected, share = slow.feature_leakage(model, batch, num_steps=200, baseline=0.2)
+    expected, fraction = slow.feature_leakage(model, batch, num_steps=200, baseline=0.2)
     for quadrature, num_steps in (("gauss_legendre", 8), ("trapezoid", 60)):
         metric = FeatureLeakage(baseline=0.2, num_steps=num_steps, quadrature=quadrature)
-        found = rr.evaluate(model, batch, [metric], max_rows=7)
-        assert found["feature_leakage"] == pytest.approx(expected, rel=1e-4)
-        assert found["feature_leakage/share"] == pytest.approx(share, rel=1e-4)
-        assert found["feature_leakage/n"] == 5
-        low, high = found["feature_leakage/low"], found["feature_leakage/high"]
-        assert low < found["feature_leakage"] < high
+        values = rr.evaluate(model, batch, [metric], max_rows=7)
+        assert values["feature_leakage"] == pytest.approx(expected, rel=1e-4)
+        assert values["feature_leakage/share"] == pytest.approx(fraction, rel=1e-4)
+        assert values["feature_leakage/n"] == 5
+        low, high = values["feature_leakage/low"], values["feature_leakage/high"]
+        assert low < values["feature_leakage"] < high
 
 
 def test_a_linear_model_leaks_its_weights_times_the_features():
@@ -34,9 +34,9 @@ def test_a_linear_model_leaks_its_weights_times_the_features():
     model.weight.data = torch.tensor([[3.0, 4.0, 7.0], [0.0, 0.0, 0.0]])
     x, mask = torch.tensor([[1.0, 2.0, 1.0]]), torch.tensor([[1.0, 0.5, 0.0]])
     batch = rr.Batch(x=x, y=torch.tensor([0]), mask=mask)
-    found = rr.evaluate(model, batch, ["feature_leakage"])
-    assert found["feature_leakage"] == pytest.approx(5.0)  # of (3, 8 / 2)
-    assert found["feature_leakage/share"] == pytest.approx(7 / 18)
+    values = rr.evaluate(model, batch, ["feature_leakage"])
+    assert values["feature_leakage"] == pytest.approx(5.0)  # of (3, 8 / 2)
+    assert values["feature_leakage/share"] == pytest.approx(7 / 18)
     flat = rr.evaluate(model, batch.replace(y=torch.tensor([1])), ["feature_leakage"])
     assert flat["feature_leakage"] == flat["feature_leakage/share"] == 0
 

@@ -22,7 +22,7 @@ def test_equal_values_rank_in_reading_order():
 
 
 class Sum(nn.Module):
-    """Softmax of (sum of x, 0): shows how much is there."""
+    """Logits (sum of x, 0), which show how much of the sample is left."""
 
     def __init__(self):
         super().__init__()
@@ -40,13 +40,15 @@ def test_all_ratios_of_all_samples_are_passed_once():
     probe = rr.Probe(model, rr.Batch(x=x, y=torch.tensor([0, 0])), max_rows=3)
     ranks = importance_ranks(x)
     model.num_rows = 0
-    found = probability_curve(
+    values = probability_curve(
         probe, ranks, ratios=(0.0, 0.5, 1.0), baseline=torch.tensor(0.0), deletes=False
     )
     assert model.num_rows == 1 + 2 * 2  # the empty image once
     expected = [[0, 12, 15], [0, 30, 51]]
-    assert found.logit().round().tolist()[0] == expected[0]
-    assert found[1].tolist() == pytest.approx(torch.tensor(expected[1]).double().sigmoid().tolist())
+    assert values.logit().round().tolist()[0] == expected[0]
+    assert values[1].tolist() == pytest.approx(
+        torch.tensor(expected[1]).double().sigmoid().tolist()
+    )
     deleted = probability_curve(
         probe, ranks, ratios=(0.0, 0.5, 1.0), baseline=torch.tensor(0.0), deletes=True
     )
@@ -97,7 +99,7 @@ def insertion_net():
 def test_insertion_equals_its_slow_twin(insertion_batch):
     model = insertion_net()
     metric = Insertion(ratios=INSERTION_RATIOS, baseline=BASELINE)
-    found = rr.evaluate(model, insertion_batch, [metric], max_rows=3)
+    values = rr.evaluate(model, insertion_batch, [metric], max_rows=3)
     maps = [
         slow.saliency_map(model, x, y)
         for x, y in zip(insertion_batch.x, insertion_batch.y, strict=True)
@@ -106,13 +108,15 @@ def test_insertion_equals_its_slow_twin(insertion_batch):
         model, insertion_batch, maps=maps, ratios=INSERTION_RATIOS, baseline=BASELINE
     )
     for ratio, value in zip(INSERTION_RATIOS, curve, strict=True):
-        assert found[f"insertion/input_gradient/{ratio:g}"] == pytest.approx(value, rel=1e-6)
+        assert values[f"insertion/input_gradient/{ratio:g}"] == pytest.approx(value, rel=1e-6)
     mean = sum(curve) / len(curve)
-    assert found["insertion"] == found["insertion/input_gradient"] == pytest.approx(mean, rel=1e-6)
+    assert (
+        values["insertion"] == values["insertion/input_gradient"] == pytest.approx(mean, rel=1e-6)
+    )
 
 
 def test_the_right_order_is_better_than_the_wrong_one():
-    """Only the first two columns matter, and one of them speaks against the label."""
+    """Only the first two columns matter, and one of them counts against the label."""
     model = nn.Linear(4, 2, bias=False)
     model.weight.data = torch.tensor([[8.0, -4.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
     insertion_batch = rr.Batch(x=torch.ones(3, 4), y=torch.tensor([0, 0, 0]))
@@ -125,12 +129,12 @@ def test_the_right_order_is_better_than_the_wrong_one():
 
 
 def test_several_explainers(insertion_batch):
-    found = rr.evaluate(
+    values = rr.evaluate(
         insertion_net(), insertion_batch, [Insertion(explainers=["lrp", "input-gradient"])]
     )
-    assert found["insertion"] == found["insertion/lrp"]
-    assert found["insertion/lrp/0"] == found["insertion/input_gradient/0"]
-    assert len(found) == 1 + 2 * 21
+    assert values["insertion"] == values["insertion/lrp"]
+    assert values["insertion/lrp/0"] == values["insertion/input_gradient/0"]
+    assert len(values) == 1 + 2 * 21
 
 
 DELETION_RATIOS = (0.0, 0.3, 1.0)
@@ -140,23 +144,23 @@ def test_deletion_equals_its_slow_twin():
     batch = rr.Batch(x=torch.rand(3, 2, 4, 4, dtype=torch.float64), y=torch.tensor([0, 1, 1]))
     layers = (nn.Conv2d(2, 3, 3, padding=1), nn.Softplus(), nn.Flatten(), nn.Linear(48, 2))
     model = nn.Sequential(*layers).double()
-    found = rr.evaluate(model, batch, [Deletion(ratios=DELETION_RATIOS)], max_rows=4)
+    values = rr.evaluate(model, batch, [Deletion(ratios=DELETION_RATIOS)], max_rows=4)
     maps = [slow.saliency_map(model, x, y) for x, y in zip(batch.x, batch.y, strict=True)]
     curve = slow.insertion(
         model, batch, maps=maps, ratios=DELETION_RATIOS, baseline=(0.0, 0.0), deletes=True
     )
     for ratio, value in zip(DELETION_RATIOS, curve, strict=True):
-        assert found[f"deletion/input_gradient/{ratio:g}"] == pytest.approx(value, rel=1e-6)
-    assert found["deletion"] == pytest.approx(sum(curve) / 3, rel=1e-6)
+        assert values[f"deletion/input_gradient/{ratio:g}"] == pytest.approx(value, rel=1e-6)
+    assert values["deletion"] == pytest.approx(sum(curve) / 3, rel=1e-6)
 
 
 def test_what_mattered_goes_first():
     model = nn.Linear(4, 2, bias=False)
     model.weight.data = torch.tensor([[5.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
     batch = rr.Batch(x=torch.ones(2, 4), y=torch.tensor([0, 0]))
-    found = rr.evaluate(model, batch, [Deletion(ratios=(0.0, 0.25))])
-    assert found["deletion/input_gradient/0"] > 0.99
-    assert found["deletion/input_gradient/0.25"] == 0.5
+    values = rr.evaluate(model, batch, [Deletion(ratios=(0.0, 0.25))])
+    assert values["deletion/input_gradient/0"] > 0.99
+    assert values["deletion/input_gradient/0.25"] == 0.5
 
 
 ADV_INSERTION_RATIOS = (0.0, 0.2, 0.5)
@@ -195,8 +199,10 @@ def test_is_insertion_in_the_order_of_what_the_attack_found(adv_insertion_batch)
     ]
     assert found[f"{NAME}/gap"] == pytest.approx(clean - sum(curve) / 3, abs=1e-7)
     for key, x in (("frame", bent), ("frame_before", adv_insertion_batch.x)):
-        shares = postprocessed(InputGradient()(model, x, adv_insertion_batch.y), normalise="l1")
-        assert found[f"{NAME}/{key}"] == pytest.approx(float((shares * frame).sum() / 4), rel=1e-6)
+        fractions = postprocessed(InputGradient()(model, x, adv_insertion_batch.y), normalise="l1")
+        assert found[f"{NAME}/{key}"] == pytest.approx(
+            float((fractions * frame).sum() / 4), rel=1e-6
+        )
     assert found[f"{NAME}/frame"] > found[f"{NAME}/frame_before"]
     assert found[f"{NAME}/flipped"] == 0
 
@@ -209,10 +215,10 @@ def test_several_explainers_are_attacked_each_on_its_own(adv_insertion_batch):
         norm="l2",
         epsilon=1,
     )
-    found = rr.evaluate(adv_insertion_net(), adv_insertion_batch, [metric])
-    assert found["adv_insertion"] == found["adv_insertion/input_times_gradient"]
+    values = rr.evaluate(adv_insertion_net(), adv_insertion_batch, [metric])
+    assert values["adv_insertion"] == values["adv_insertion/input_times_gradient"]
     for name in ("input_times_gradient", "lrp"):
-        before, after = (found[f"adv_insertion/{name}/{k}"] for k in ("frame_before", "frame"))
+        before, after = (values[f"adv_insertion/{name}/{k}"] for k in ("frame_before", "frame"))
         assert after > before
 
 

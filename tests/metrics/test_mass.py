@@ -46,7 +46,7 @@ def cam_mass(model, batch, **settings):
 
 
 def reading(weight):
-    """Two classes that both like what a map of the image has where ``weight`` is."""
+    """Both logits are the image's positive part, weighted by ``weight``."""
     convolution = nn.Conv2d(1, 1, 1)
     nn.init.ones_(convolution.weight)
     nn.init.zeros_(convolution.bias)
@@ -75,7 +75,7 @@ def test_cam_mass_equals_its_slow_twin():
     net = explainers.cnn(nn.Softplus).eval()
     mask = torch.rand(4, 1, 4, 4, dtype=torch.float64)
     x, y = torch.rand(4, 2, 4, 4, dtype=torch.float64), torch.tensor([0, 1, 2, 1])
-    shares = []
+    fractions = []
     for n in range(4):
         with torch.no_grad():
             activation = net[:3](x[n : n + 1])[0]
@@ -83,11 +83,11 @@ def test_cam_mass_equals_its_slow_twin():
         total = sum(map(sum, cam))
         pairs = [(cam[i][j], mask[n, 0, i, j].item()) for i in range(4) for j in range(4)]
         if total:
-            shares.append(sum(value * mark for value, mark in pairs) / total)
-    assert shares
+            fractions.append(sum(value * mark for value, mark in pairs) / total)
+    assert fractions
     values = cam_mass(net, rr.Batch(x=x, y=y, mask=mask), layer="2")
-    assert values[""] == pytest.approx(sum(shares) / len(shares), rel=1e-5)
-    assert values["n"] == len(shares)
+    assert values[""] == pytest.approx(sum(fractions) / len(fractions), rel=1e-5)
+    assert values["n"] == len(fractions)
 
 
 def test_the_last_layer_is_looked_for_in_each_model():

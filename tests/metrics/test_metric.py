@@ -21,7 +21,7 @@ class Values(Metric):
         return {"value": probe.logits[:, 0]}
 
     def summary(self, rows):
-        return {str(place): value for place, value in enumerate(rows["value"].tolist())}
+        return {str(row): value for row, value in enumerate(rows["value"].tolist())}
 
 
 def probe(values, index=None):

@@ -17,25 +17,25 @@ def test_the_deviations_grow():
 
 
 def test_all_deviations_share_draws_of_the_sample_and_no_row_is_passed_twice():
-    seen, places = [], []
+    seen, rows_seen = [], []
     batch = rr.Batch(x=torch.zeros(3, 4), y=torch.zeros(3).long(), index=torch.tensor([5, 2, 9]))
     metric = DensityRobustness(deviations=[1.0, 2.0], num_draws=2, seed=4)
     probe = rr.Probe(torch.nn.Linear(4, 2), batch, max_rows=5)
 
     def read(moved, samples):
         seen.append(moved)
-        places.append(samples)
+        rows_seen.append(samples)
         return moved
 
-    found = metric.mean_under_noise(probe, read)
+    result = metric.mean_under_noise(probe, read)
     rows = torch.cat(seen).reshape(2, 2, 3, 4)
     assert [len(some) for some in seen] == [5, 5, 2]
-    assert torch.cat(places).tolist() == [0, 1, 2] * 4
+    assert torch.cat(rows_seen).tolist() == [0, 1, 2] * 4
     assert torch.equal(rows[1], 2 * rows[0])
     assert torch.equal(rows * 1024, (rows * 1024).round())
-    assert torch.allclose(found, rows.mean(dim=1).transpose(0, 1))
+    assert torch.allclose(result, rows.mean(dim=1).transpose(0, 1))
     alone = metric.mean_under_noise(rr.Probe(probe.model, batch[1:2]), lambda moved, _: moved)
-    assert torch.equal(alone, found[1:2])
+    assert torch.equal(alone, result[1:2])
 
 
 @pytest.mark.parametrize("metric", [GradientRobustness, DensityRobustness])
@@ -66,7 +66,7 @@ def test_samples_without_a_place_are_refused():
 def test_density_robustness_equals_its_slow_twin(tiny_batch):
     model = nn.Sequential(nn.Flatten(), nn.Linear(32, 5), nn.Tanh(), nn.Linear(5, 3)).double()
     metric = DensityRobustness(deviations=(0.05, 0.2), num_draws=2, seed=3)
-    found = rr.evaluate(model, tiny_batch, [metric], max_rows=5)
+    result = rr.evaluate(model, tiny_batch, [metric], max_rows=5)
     sums, distances = zip(
         *(
             slow.density_robustness(model, tiny_batch, deviation=one, num_draws=2, seed=3)
@@ -75,21 +75,21 @@ def test_density_robustness_equals_its_slow_twin(tiny_batch):
         strict=True,
     )
     name = "density_robustness"
-    for place, deviation in enumerate(("0.05", "0.2")):
-        assert found[f"{name}/{deviation}"] == pytest.approx(sums[place], rel=1e-5)
-        assert found[f"{name}/log/{deviation}"] == pytest.approx(distances[place], rel=1e-5)
-    assert found[name] == pytest.approx(sum(sums) / 2, rel=1e-5)
-    assert found[f"{name}/log"] == pytest.approx(sum(distances) / 2, rel=1e-5)
-    assert len(found) == 6
+    for column, deviation in enumerate(("0.05", "0.2")):
+        assert result[f"{name}/{deviation}"] == pytest.approx(sums[column], rel=1e-5)
+        assert result[f"{name}/log/{deviation}"] == pytest.approx(distances[column], rel=1e-5)
+    assert result[name] == pytest.approx(sum(sums) / 2, rel=1e-5)
+    assert result[f"{name}/log"] == pytest.approx(sum(distances) / 2, rel=1e-5)
+    assert len(result) == 6
 
 
 def test_a_model_that_noise_does_not_move_has_the_number_of_classes():
     batch = rr.Batch(x=torch.rand(4, 3), y=torch.tensor([0, 1, 0, 1]))
     model = nn.Linear(3, 7)
     model.weight.data.zero_()
-    found = rr.evaluate(model, batch, ["density_robustness"])
-    assert found["density_robustness"] == pytest.approx(7)
-    assert found["density_robustness/log"] == pytest.approx(0, abs=1e-12)
+    result = rr.evaluate(model, batch, ["density_robustness"])
+    assert result["density_robustness"] == pytest.approx(7)
+    assert result["density_robustness/log"] == pytest.approx(0, abs=1e-12)
 
 
 def test_large_logits_do_not_overflow():
@@ -102,15 +102,15 @@ def test_large_logits_do_not_overflow():
 def test_gradient_robustness_equals_its_slow_twin(tiny_batch):
     model = nn.Sequential(nn.Flatten(), nn.Linear(32, 5), nn.Tanh(), nn.Linear(5, 3)).double()
     metric = GradientRobustness(deviations=(0.2, 0.05), num_draws=2, seed=3)
-    found = rr.evaluate(model, tiny_batch, [metric], max_rows=5)
+    result = rr.evaluate(model, tiny_batch, [metric], max_rows=5)
     expected = [
         slow.gradient_robustness(model, tiny_batch, deviation=one, num_draws=2, seed=3)
         for one in (0.05, 0.2)
     ]
-    assert found["gradient_robustness/0.05"] == pytest.approx(expected[0], rel=1e-5)
-    assert found["gradient_robustness/0.2"] == pytest.approx(expected[1], rel=1e-5)
-    assert found["gradient_robustness"] == pytest.approx(sum(expected) / 2, rel=1e-5)
-    assert found["gradient_robustness/n"] == 6
+    assert result["gradient_robustness/0.05"] == pytest.approx(expected[0], rel=1e-5)
+    assert result["gradient_robustness/0.2"] == pytest.approx(expected[1], rel=1e-5)
+    assert result["gradient_robustness"] == pytest.approx(sum(expected) / 2, rel=1e-5)
+    assert result["gradient_robustness/n"] == 6
     assert expected[0] < expected[1]
 
 

@@ -20,13 +20,13 @@ def test_ties_count_half_as_in_the_slow_twin():
 def test_every_score_equals_its_slow_twin(tiny_batch):
     model = nn.Sequential(nn.Flatten(), nn.Linear(32, 5), nn.Tanh(), nn.Linear(5, 3)).double()
     other = rr.Batch(x=3 * torch.rand(5, 2, 4, 4).double(), y=torch.full((5,), 99))  # other labels
-    found = ood_auroc(model, InMemory(tiny_batch), other, batch_size=4)
+    result = ood_auroc(model, InMemory(tiny_batch), other, batch_size=4)
     inside = [slow.ood_scores(model, x) for x in tiny_batch.x]
     outside = [slow.ood_scores(model, x) for x in other.x]
-    assert tuple(found) == SCORES
+    assert tuple(result) == SCORES
     for name in SCORES:
         expected = slow.auroc([s[name] for s in inside], [s[name] for s in outside])
-        assert found[name] == pytest.approx(expected), name
+        assert result[name] == pytest.approx(expected), name
 
 
 def test_the_model_is_left_as_it_was(tiny_batch):

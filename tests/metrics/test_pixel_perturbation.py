@@ -20,7 +20,7 @@ def net():
 def test_equals_its_slow_twin(tiny_batch):
     model = net()
     metric = PixelPerturbation(explainers="input_gradient", ratios=RATIOS, baseline=BASELINE)
-    found = rr.evaluate(model, tiny_batch, [metric], max_rows=5)
+    values = rr.evaluate(model, tiny_batch, [metric], max_rows=5)
     predicted = model(tiny_batch.x).argmax(dim=1)
     maps = [saliency_map(model, x, y) for x, y in zip(tiny_batch.x, predicted, strict=True)]
     tops, bottoms = slow.pixel_perturbation(
@@ -28,23 +28,23 @@ def test_equals_its_slow_twin(tiny_batch):
     )
     name = "pixel_perturbation/input_gradient"
     for ratio, top, bottom in zip(RATIOS, tops, bottoms, strict=True):
-        assert found[f"{name}/{ratio:g}"] == pytest.approx(top - bottom, rel=1e-4, abs=1e-6)
-    assert found[f"{name}/top"] == pytest.approx(sum(tops) / 3, rel=1e-5)
-    assert found[f"{name}/bottom"] == pytest.approx(sum(bottoms) / 3, rel=1e-5)
+        assert values[f"{name}/{ratio:g}"] == pytest.approx(top - bottom, rel=1e-4, abs=1e-6)
+    assert values[f"{name}/top"] == pytest.approx(sum(tops) / 3, rel=1e-5)
+    assert values[f"{name}/bottom"] == pytest.approx(sum(bottoms) / 3, rel=1e-5)
     mean = (sum(tops) - sum(bottoms)) / 3
-    assert found["pixel_perturbation"] == found[name] == pytest.approx(mean, rel=1e-4)
-    assert found[f"{name}/1"] == 0  # everything is gone at both ends
-    assert found["pixel_perturbation/n"] == 6
+    assert values["pixel_perturbation"] == values[name] == pytest.approx(mean, rel=1e-4)
+    assert values[f"{name}/1"] == 0  # everything is gone at both ends
+    assert values["pixel_perturbation/n"] == 6
 
 
 def test_smooth_grad_is_what_it_asks_if_nothing_is_said():
     model = nn.Linear(3, 2, bias=False)
     model.weight.data = torch.tensor([[4.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
     batch = rr.Batch(x=torch.ones(2, 3), y=torch.tensor([1, 0]))
-    found = rr.evaluate(model, batch, [PixelPerturbation(ratios=[1 / 3])])
-    assert found["pixel_perturbation/smooth_grad/top"] == pytest.approx(4 / 5)
-    assert found["pixel_perturbation/smooth_grad/bottom"] == 0
-    assert found["pixel_perturbation"] == pytest.approx(4 / 5)
+    values = rr.evaluate(model, batch, [PixelPerturbation(ratios=[1 / 3])])
+    assert values["pixel_perturbation/smooth_grad/top"] == pytest.approx(4 / 5)
+    assert values["pixel_perturbation/smooth_grad/bottom"] == 0
+    assert values["pixel_perturbation"] == pytest.approx(4 / 5)
 
 
 def test_logits_of_zero_do_not_count():
@@ -57,6 +57,6 @@ def test_logits_of_zero_do_not_count():
 def test_several_explainers(tiny_batch):
     explainers = {"own": InputGradient(), "loss": InputGradient(target="loss")}
     metric = PixelPerturbation(explainers=explainers, ratios=[0.5])
-    found = rr.evaluate(net(), tiny_batch, [metric])
-    assert found["pixel_perturbation"] == found["pixel_perturbation/own"]
-    assert "pixel_perturbation/loss/0.5" in found
+    values = rr.evaluate(net(), tiny_batch, [metric])
+    assert values["pixel_perturbation"] == values["pixel_perturbation/own"]
+    assert "pixel_perturbation/loss/0.5" in values

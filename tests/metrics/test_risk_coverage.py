@@ -172,11 +172,11 @@ def test_abstain_is_what_is_left_beside_abstaining():
 def test_selection_is_the_head_as_at_test_time():
     heads = SelectiveHeads(body=nn.Linear(3, 4), num_features=4, classes=2, hidden=5)
     x = torch.randn(6, 3)
-    found = confidence(probe_of(heads, x), "selection")
+    result = confidence(probe_of(heads, x), "selection")
     assert heads.training and not any(module._forward_hooks for module in heads.modules())
     heads.eval()
-    torch.testing.assert_close(found, heads.selection(heads.body(x))[:, 0])
-    assert not found.requires_grad
+    torch.testing.assert_close(result, heads.selection(heads.body(x))[:, 0])
+    assert not result.requires_grad
 
 
 def test_a_model_without_the_layer_is_refused():

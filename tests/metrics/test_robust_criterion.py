@@ -27,7 +27,7 @@ def batch():
 def test_equals_its_slow_twin(batch):
     model = net()
     metric = RobustCriterion(epsilon=0.3, num_draws=2, num_projections=3, num_steps=6, seed=5)
-    found = rr.evaluate(model, batch, [metric], max_rows=3)
+    result = rr.evaluate(model, batch, [metric], max_rows=3)
     expected = slow.robust_criterion(
         model,
         batch,
@@ -38,7 +38,7 @@ def test_equals_its_slow_twin(batch):
         valid_range=(0.0, 1.0),
     )
     for key, value in expected.items():
-        assert found[f"{NAME}/{key}".rstrip("/")] == pytest.approx(value, rel=1e-5)
+        assert result[f"{NAME}/{key}".rstrip("/")] == pytest.approx(value, rel=1e-5)
     attack = AttributionManipulation(
         explainer=InputGradient(),
         epsilon=0.3,
@@ -48,13 +48,13 @@ def test_equals_its_slow_twin(batch):
         seed=5,
     )
     attacked = attack(model, batch.x, batch.y).after.mean().item()
-    assert found[f"{NAME}/aam"] == pytest.approx(attacked, rel=1e-5)
-    assert found[f"{NAME}/gap"] == pytest.approx(attacked - expected[""], rel=1e-4)
+    assert result[f"{NAME}/aam"] == pytest.approx(attacked, rel=1e-5)
+    assert result[f"{NAME}/gap"] == pytest.approx(attacked - expected[""], rel=1e-4)
 
 
 def test_an_attack_turns_the_gradient_further_than_noise_does(batch):
-    found = rr.evaluate(net(), batch, [RobustCriterion(epsilon=0.3)])
-    assert found[f"{NAME}/gap"] > 0
+    result = rr.evaluate(net(), batch, [RobustCriterion(epsilon=0.3)])
+    assert result[f"{NAME}/gap"] > 0
 
 
 class Quadratic(nn.Module):
@@ -94,8 +94,8 @@ def test_scale_does_not_count():
 
 def test_a_linear_model_has_no_curvature(batch):
     model = nn.Sequential(nn.Flatten(), nn.Linear(18, 3)).double()
-    found = rr.evaluate(model, batch, [RobustCriterion(num_steps=2)])
-    assert all(value == pytest.approx(0, abs=1e-12) for value in found.values())
+    result = rr.evaluate(model, batch, [RobustCriterion(num_steps=2)])
+    assert all(value == pytest.approx(0, abs=1e-12) for value in result.values())
 
 
 @pytest.mark.parametrize(

@@ -28,15 +28,15 @@ def data():
 def test_rps_equals_its_slow_twin(data):
     model = net()
     metric = RPS(epsilons=(0.5, 0.1), num_draws=2, seed=3)
-    found = rr.evaluate(model, data, [metric], max_rows=5)
+    values = rr.evaluate(model, data, [metric], max_rows=5)
     for epsilon in (0.1, 0.5):
         expected = slow.rps(
             model, data.batch, epsilon=epsilon, num_draws=2, seed=3, valid_range=(0.0, 1.0)
         )
         for name, value in zip(("cosine", "pearson", "ssim"), expected, strict=True):
             key = f"rps/input_gradient/{name}/{epsilon}"
-            assert found[key] == pytest.approx(value, rel=1e-5), key
-    assert found["rps"] == found["rps/input_gradient"] == found["rps/input_gradient/cosine/0.5"]
+            assert values[key] == pytest.approx(value, rel=1e-5), key
+    assert values["rps"] == values["rps/input_gradient"] == values["rps/input_gradient/cosine/0.5"]
 
 
 def test_several_explainers_at_once_give_what_each_gives_alone(data):
@@ -51,23 +51,23 @@ def test_several_explainers_at_once_give_what_each_gives_alone(data):
 
 def test_a_linear_model_is_not_moved_by_noise(data):
     model = nn.Sequential(nn.Flatten(), nn.Linear(50, 3)).double()
-    found = rr.evaluate(model, data, ["rps"])
-    assert all(value == pytest.approx(1.0, abs=1e-6) for value in found.values())
-    assert len(found) == 2 + 9
+    outcome = rr.evaluate(model, data, ["rps"])
+    assert all(value == pytest.approx(1.0, abs=1e-6) for value in outcome.values())
+    assert len(outcome) == 2 + 9
 
 
 def test_more_noise_is_less_alike(data):
-    found = rr.evaluate(net(), data, [RPS(epsilons=[0.02, 0.2, 0.6])])
+    values = rr.evaluate(net(), data, [RPS(epsilons=[0.02, 0.2, 0.6])])
     for name in ("cosine", "pearson", "ssim"):
-        low, middle, high = (found[f"rps/input_gradient/{name}/{e:g}"] for e in (0.02, 0.2, 0.6))
+        low, middle, high = (values[f"rps/input_gradient/{name}/{e:g}"] for e in (0.02, 0.2, 0.6))
         assert low > middle > high
 
 
 def test_columns_have_no_structure():
     batch = rr.Batch(x=torch.rand(4, 3), y=torch.tensor([0, 1, 0, 1]))
-    found = rr.evaluate(rr.models.mlp(inputs=3, hidden=(4,), classes=2), batch, [RPS(num_draws=2)])
-    assert not [key for key in found if "ssim" in key]
-    assert [key for key in found if "pearson" in key]
+    values = rr.evaluate(rr.models.mlp(inputs=3, hidden=(4,), classes=2), batch, [RPS(num_draws=2)])
+    assert not [key for key in values if "ssim" in key]
+    assert [key for key in values if "pearson" in key]
 
 
 def test_noise_stays_in_the_valid_range():

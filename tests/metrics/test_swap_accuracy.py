@@ -17,7 +17,7 @@ def measured(model, data, **options):
 
 
 def reader(feature):
-    """A model whose two logits are one feature, and what is missing to 1."""
+    """A model with the logits ``(1 - feature, feature)``."""
     model = nn.Linear(3, 2)
     model.weight.data.zero_()
     model.weight.data[:, feature] = torch.tensor([-1.0, 1.0])
@@ -26,7 +26,7 @@ def reader(feature):
 
 
 def shortcut_data(size=400):
-    """Features 0 and 1 both tell the label; feature 0 must not be looked at."""
+    """Features 0 and 1 both equal the label; feature 0 is masked."""
     y = torch.arange(size) % 2
     x = torch.stack([y.float(), y.float(), torch.rand(size)], dim=1)
     return rr.Batch(x=x, y=y, mask=torch.tensor([[1.0, 0.0, 0.0]]).expand(size, 3))
@@ -69,7 +69,7 @@ def test_a_sample_without_a_mask_is_left_as_it_is(source):
 
 
 class Recorder(nn.Module):
-    """Keeps what it is shown; right for the label 1 where the first feature is above a half."""
+    """Keeps its inputs; predicts class 1 where the first feature is above a half."""
 
     def __init__(self):
         super().__init__()
@@ -137,7 +137,7 @@ def test_draws_depend_on_the_seed(source):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_equals_its_slow_twin(source):
-    """Right and wrong, sample by sample, from what the model was shown."""
+    """Right and wrong, sample by sample, from the inputs that the model got."""
     y = torch.tensor([0, 0, 1] * 10)
     batch = rr.Batch(x=0.8 * y[:, None].float().expand(30, 2), y=y, mask=torch.ones(30, 2))
     model = Recorder()
@@ -230,7 +230,7 @@ def test_refuses_batches_of_unknown_data():
 
 
 class Forgetful(Dataset):
-    """Says it has masks; only the first two batches do."""
+    """Claims to have masks, but only the first two batches have."""
 
     has_masks = True
     groups = None
@@ -259,7 +259,7 @@ def test_refuses_donors_without_masks():
 
 
 def test_few_masks_still_show_a_shortcut():
-    """One in ten is annotated; a pure shortcut model must not look right."""
+    """One in ten is annotated; a pure shortcut model must be near chance."""
     y = torch.arange(400) % 2
     x = torch.stack([torch.rand(400), y.float(), torch.rand(400)], dim=1)
     mask = torch.zeros(400, 3)

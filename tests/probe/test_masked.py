@@ -255,7 +255,7 @@ class Decides(nn.Module):
 
 
 class Keeps(nn.Module):
-    """Remembers what it saw."""
+    """Stores its input on itself."""
 
     def __init__(self):
         super().__init__()

@@ -31,7 +31,7 @@ def cross_entropy(logits, y):
 
 
 def projected(point, x, epsilon, norm):
-    """Into the ball and then into [0, 1]."""
+    """Projection to the ball, then to [0, 1]."""
     moves = [float(p - o) for p, o in zip(point.flatten(), x.flatten(), strict=True)]
     if norm == "linf":
         moves = [min(max(move, -epsilon), epsilon) for move in moves]
@@ -67,10 +67,10 @@ def pgd_path(model, x, y, start, *, epsilon, norm, lengths):
 
 def apgd_path(model, x, y, start, *, epsilon, norm, num_steps, criterion):
     """Croce & Hein 2020, algorithm 1: the points that are evaluated."""
-    shares = [0.0, 0.22]
-    while shares[-1] < 1:
-        shares.append(shares[-1] + max(shares[-1] - shares[-2] - 0.03, 0.06))
-    weights = [math.ceil(round(share * num_steps, 9)) for share in shares if share <= 1]
+    fractions = [0.0, 0.22]
+    while fractions[-1] < 1:
+        fractions.append(fractions[-1] + max(fractions[-1] - fractions[-2] - 0.03, 0.06))
+    weights = [math.ceil(round(fraction * num_steps, 9)) for fraction in fractions if fraction <= 1]
 
     evaluated = [start]
     points = [start]  # x(k), after the returns to the best point
@@ -95,10 +95,10 @@ def apgd_path(model, x, y, start, *, epsilon, norm, num_steps, criterion):
         values.append(value)
         if k + 1 in weights[1:]:
             before = weights[weights.index(k + 1) - 1]
-            few = sum(rose[before : k + 1]) < 0.75 * (k + 1 - before)
+            stalls = sum(rose[before : k + 1]) < 0.75 * (k + 1 - before)
             same = etas[before] == eta and bests[before] == largest
             etas[k + 1], bests[k + 1] = eta, largest
-            if few or same:
+            if stalls or same:
                 eta = eta / 2
                 points[k + 1], values[k + 1] = best, largest
     return evaluated

@@ -26,10 +26,12 @@ def pixel_perturbation(model, batch, *, maps, ratios, baseline):
             changes = []
             for x, picture in zip(batch.x, maps, strict=True):
                 height, width = x.shape[1:]
-                places = indices((height, width))
-                places.sort(key=lambda p, picture=picture: picture[p[0]][p[1]], reverse=most_first)
+                positions = indices((height, width))
+                positions.sort(
+                    key=lambda p, picture=picture: picture[p[0]][p[1]], reverse=most_first
+                )
                 left = x.clone()
-                for i, j in places[: round(ratio * height * width)]:
+                for i, j in positions[: round(ratio * height * width)]:
                     for c in range(len(x)):
                         left[c, i, j] = baseline[c]
                 with torch.no_grad():
@@ -43,8 +45,8 @@ def pixel_perturbation(model, batch, *, maps, ratios, baseline):
 
 
 def feature_leakage(model, batch, *, num_steps, baseline):
-    """Equation 9, from a baseline, by the midpoints of equal steps: mean length and mean share."""
-    lengths, shares = [], []
+    """Equation 9 from a baseline, by midpoints of equal steps: mean length and mean fraction."""
+    lengths, fractions = [], []
     for x, y, mask in zip(batch.x, batch.y.tolist(), batch.mask, strict=True):
         marks = mask.expand_as(x).flatten().tolist()
         if not any(marks):
@@ -54,15 +56,15 @@ def feature_leakage(model, batch, *, num_steps, baseline):
             alpha = (step + 0.5) / num_steps
             point = (baseline + alpha * (x - baseline)).requires_grad_()
             (gradient,) = torch.autograd.grad(model(point[None])[0, y], point)
-            for place, slope in enumerate(gradient.flatten().tolist()):
-                slopes[place] += slope / num_steps
+            for position, slope in enumerate(gradient.flatten().tolist()):
+                slopes[position] += slope / num_steps
         ways = [value - baseline for value in x.flatten().tolist()]
         attribution = [way * slope for way, slope in zip(ways, slopes, strict=True)]
         inside = [mark * value for mark, value in zip(marks, attribution, strict=True)]
         lengths.append(length(inside))
         total = sum(abs(value) for value in attribution)
-        shares.append(sum(abs(value) for value in inside) / total if total else 0.0)
-    return sum(lengths) / len(lengths), sum(shares) / len(shares)
+        fractions.append(sum(abs(value) for value in inside) / total if total else 0.0)
+    return sum(lengths) / len(lengths), sum(fractions) / len(fractions)
 
 
 def noisy(batch, n, *, deviation, num_draws, seed):
@@ -74,25 +76,25 @@ def noisy(batch, n, *, deviation, num_draws, seed):
     copies = []
     for draw in drawn:
         moved = batch.x[n].clone()
-        for place in indices(shape):
-            moved[place] += deviation * round(1024 * float(draw[place])) / 1024
+        for position in indices(shape):
+            moved[position] += deviation * round(1024 * float(draw[position])) / 1024
         copies.append(moved)
     return copies
 
 
 def gradient_robustness(model, batch, *, deviation, num_draws, seed):
-    """Section 7.3: how far noise moves the gradient of the label's logit, relative to its size."""
+    """Section 7.3: the relative change of the gradient of the label's logit under noise."""
     means = []
     for n, (x, y) in enumerate(zip(batch.x, batch.y.tolist(), strict=True)):
         own = input_gradient(model, x, y, logit_of).flatten().tolist()
         if length(own) == 0:
             continue
-        found = []
+        result = []
         for moved in noisy(batch, n, deviation=deviation, num_draws=num_draws, seed=seed):
             other = input_gradient(model, moved, y, logit_of).flatten().tolist()
             gap = [b - a for a, b in zip(own, other, strict=True)]
-            found.append(length(gap) / length(own))
-        means.append(sum(found) / len(found))
+            result.append(length(gap) / length(own))
+        means.append(sum(result) / len(result))
     return sum(means) / len(means)
 
 
@@ -123,7 +125,7 @@ def auroc(positive, negative):
 
 
 def ood_scores(model, x):
-    """Supplement 14: what one sample is scored by, more of it for the model's own kind."""
+    """Supplement 14: the scores of one sample; higher for samples like the training data."""
     with torch.no_grad():
         logits = model(x[None])[0].tolist()
     gradient = input_gradient(model, x, None, log_density_of)
@@ -144,8 +146,8 @@ def climbed(model, x, y, *, num_steps, step_size, valid_range):
         if size == 0:
             return x
         climbing = x.clone()
-        for place in indices(x.shape):
-            moved = float(x[place]) + step_size * float(gradient[place]) / size
-            climbing[place] = min(max(moved, low), high)
+        for position in indices(x.shape):
+            moved = float(x[position]) + step_size * float(gradient[position]) / size
+            climbing[position] = min(max(moved, low), high)
         x = climbing
     return x

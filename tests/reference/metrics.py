@@ -32,19 +32,19 @@ def group_accuracy(logits, y, group, train_counts):
     for correct, number in zip(right(logits, y), group.tolist(), strict=True):
         if number != -1:
             by_group.setdefault(number, []).append(correct)
-    shares = {g: sum(found) / len(found) for g, found in by_group.items()}
-    weighted = sum(train_counts[g] * share for g, share in shares.items())
+    fractions = {g: sum(found) / len(found) for g, found in by_group.items()}
+    weighted = sum(train_counts[g] * fraction for g, fraction in fractions.items())
     return {
-        "average": sum(shares.values()) / len(shares),
-        "worst": min(shares.values()),
-        "weighted": weighted / sum(train_counts[g] for g in shares),
-        **{str(g): share for g, share in shares.items()},
+        "average": sum(fractions.values()) / len(fractions),
+        "worst": min(fractions.values()),
+        "weighted": weighted / sum(train_counts[g] for g in fractions),
+        **{str(g): fraction for g, fraction in fractions.items()},
         **{f"{g}/n": float(len(found)) for g, found in by_group.items()},
     }
 
 
 def calibration_error(logits, y, num_bins):
-    """Walk through the bins ((b - 1) / B, b / B] and add up their gaps."""
+    """The sum of gaps over the bins ((b - 1) / B, b / B]."""
     error = 0.0
     for number in range(1, num_bins + 1):
         confidences, hits = [], []
@@ -60,7 +60,7 @@ def calibration_error(logits, y, num_bins):
 
 
 def input_gradient_mass(model, batch):
-    """One backward pass a sample; samples without a mask or a gradient are left out."""
+    """One backward pass for each sample; samples without a mask or a gradient are left out."""
     masses, areas = [], []
     for x, y, mask in zip(batch.x, batch.y, batch.mask, strict=True):
         single = x.clone().requires_grad_()
@@ -85,26 +85,26 @@ def transplanted(x, mask, donor_x, donor_mask):
         shared = x[n].ndim > 1 and mask.shape[1] == 1 and x.shape[1] != 1
         shape = (1, *x.shape[2:]) if shared else tuple(x.shape[1:])
         own, other = mask[n].expand(shape), donor_mask[n].expand(shape)
-        places = [place for place in indices(shape) if own[place] > 0]
-        offers = [place for place in indices(shape) if other[place] > 0]
+        positions = [position for position in indices(shape) if own[position] > 0]
+        offers = [position for position in indices(shape) if other[position] > 0]
         if not offers:
             continue
-        for k, place in enumerate(places):
-            source = offers[k * len(offers) // len(places)]
+        for k, position in enumerate(positions):
+            source = offers[k * len(offers) // len(positions)]
             for channel in range(x.shape[1]) if shared else [None]:
-                to = place if channel is None else (channel, *place[1:])
+                to = position if channel is None else (channel, *position[1:])
                 origin = source if channel is None else (channel, *source[1:])
-                share = float(own[place])
-                result[n][to] = (1 - share) * x[n][to] + share * donor_x[n][origin]
+                fraction = float(own[position])
+                result[n][to] = (1 - fraction) * x[n][to] + fraction * donor_x[n][origin]
     return result
 
 
 def indices(shape):
     """All index tuples, in reading order."""
-    places = [()]
+    positions = [()]
     for size in shape:
-        places = [(*place, step) for place in places for step in range(size)]
-    return places
+        positions = [(*position, step) for position in positions for step in range(size)]
+    return positions
 
 
 def swap_accuracy(correct, y):
@@ -113,12 +113,12 @@ def swap_accuracy(correct, y):
     by_class = {}
     for draws, label in zip(correct, y.tolist(), strict=True):
         by_class.setdefault(label, []).extend(draws)
-    shares = {label: sum(found) / len(found) for label, found in by_class.items()}
+    fractions = {label: sum(found) / len(found) for label, found in by_class.items()}
     return {
         "": sum(answers) / len(answers),
-        "average": sum(shares.values()) / len(shares),
-        "worst": min(shares.values()),
-        **{f"class/{label}": share for label, share in shares.items()},
+        "average": sum(fractions.values()) / len(fractions),
+        "worst": min(fractions.values()),
+        **{f"class/{label}": fraction for label, fraction in fractions.items()},
     }
 
 
@@ -175,7 +175,7 @@ def gradient_interval(net, lows, highs, label, *, target):
 
 
 def box_of(x, mask, epsilon, valid_range):
-    """Where each feature may be, never without its own value."""
+    """The interval of each feature, which always holds its value."""
     low, high = valid_range
     lows = [min(v, max(low, v - epsilon * m)) for v, m in zip(x, mask, strict=True)]
     highs = [max(v, min(high, v + epsilon * m)) for v, m in zip(x, mask, strict=True)]
@@ -201,7 +201,7 @@ def gradient_fragility(net, batch, *, epsilon, valid_range):
 
 
 def certified_change(net, batch, *, epsilon, valid_range):
-    """How far each feature can go, times how steep the label's logit can be there."""
+    """The distance each feature can move, times the largest slope of the label's logit."""
     changes = []
     for x, y, mask in zip(batch.x.tolist(), batch.y.tolist(), batch.mask.tolist(), strict=True):
         if any(mask):
@@ -317,8 +317,8 @@ def insertion(model, batch, *, maps, ratios, baseline, deletes=False):
         found = []
         for x, y, picture in zip(batch.x, batch.y.tolist(), maps, strict=True):
             height, width = x.shape[1:]
-            places = sorted(indices((height, width)), key=lambda p: -picture[p[0]][p[1]])
-            first = places[: round(ratio * height * width)]
+            positions = sorted(indices((height, width)), key=lambda p: -picture[p[0]][p[1]])
+            first = positions[: round(ratio * height * width)]
             rebuilt = x.clone() if deletes else torch.empty_like(x)
             for c in range(len(x)):
                 for i, j in indices((height, width)):
@@ -342,13 +342,13 @@ def robust_criterion(model, batch, *, epsilon, num_draws, num_projections, seed,
 
         hessian = torch.autograd.functional.hessian(logit, x.flatten())
         own = torch.autograd.functional.jacobian(logit, x.flatten())
-        place = torch.tensor([n])
+        position = torch.tensor([n])
         drawn = sample_noise(
-            place, shape, num_draws=num_projections, seed=seed + 1, kind="normal"
+            position, shape, num_draws=num_projections, seed=seed + 1, kind="normal"
         ).to(x)
         squares = [float((hessian @ v.flatten()).square().sum()) for v in drawn[:, 0]]
         size = math.sqrt(sum(squares) / len(squares))
-        for u in sample_noise(place, shape, num_draws=num_draws, seed=seed)[:, 0].to(x):
+        for u in sample_noise(position, shape, num_draws=num_draws, seed=seed)[:, 0].to(x):
             moved = (x + epsilon * (2 * u - 1)).clamp(*valid_range)
             delta = (moved - x).flatten()
             other = torch.autograd.functional.jacobian(logit, moved.flatten())

@@ -10,36 +10,36 @@ def softmax(logits):
 
 
 def orders(scores):
-    """Every order from the surest on; samples that are equally sure in all orders among them."""
+    """Every order by falling confidence; samples of equal confidence take all orders."""
     blocks = [
-        [place for place, score in enumerate(scores) if score == value]
+        [sample for sample, score in enumerate(scores) if score == value]
         for value in sorted(set(scores), reverse=True)
     ]
     for parts in itertools.product(*(itertools.permutations(block) for block in blocks)):
-        yield [place for part in parts for place in part]
+        yield [sample for part in parts for sample in part]
 
 
 def risk_area(scores, correct):
-    """The mean over k of the share of errors among the k surest, the mean over all orders."""
+    """The mean over k of the error among the k most confident; the mean over orders."""
     areas = []
     for order in orders(scores):
         errors, risks = 0, []
-        for number, place in enumerate(order, start=1):
-            errors += not correct[place]
+        for number, sample in enumerate(order, start=1):
+            errors += not correct[sample]
             risks.append(errors / number)
         areas.append(sum(risks) / len(risks))
     return sum(areas) / len(areas)
 
 
 def error_at(scores, correct, num_kept, group=None, wanted=None):
-    """Errors among so many of the surest, of one group if wanted: (errors, samples), means."""
+    """Errors among the most confident, in one group if given: mean (errors, samples)."""
     errors, samples, count = 0.0, 0.0, 0
     for order in orders(scores):
         count += 1
-        for place in order[:num_kept]:
-            if wanted is None or group[place] == wanted:
+        for sample in order[:num_kept]:
+            if wanted is None or group[sample] == wanted:
                 samples += 1
-                errors += not correct[place]
+                errors += not correct[sample]
     return errors / count, samples / count
 
 
