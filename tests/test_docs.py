@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import rightreasons as rr
 from rightreasons import benchmark
-from rightreasons.cli.app import app
+from rightreasons.cli import app
 from rightreasons.run import Config, train_run
 
 ROOT = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from rightreasons import benchmark
-from rightreasons.cli.app import app
+from rightreasons.cli import app
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -19,7 +19,7 @@ from rightreasons.benchmark.cell import address
 from rightreasons.benchmark.plan import lines
 from rightreasons.benchmark.runner import DataShelf
 from rightreasons.benchmark.store import Journal, Store
-from rightreasons.cli.app import app
+from rightreasons.cli import app
 from rightreasons.datasets import InMemory, Splits
 from rightreasons.errors import InvalidSettingError, NonFiniteLossError, UnknownNameError
 from rightreasons.run.run import Config, load_run, train_run

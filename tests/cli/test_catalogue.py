@@ -1,16 +1,16 @@
 import pytest
 
-from rightreasons.cli.listing import KINDS, catalogue
+from rightreasons.cli.listing import KINDS, list_names
 from rightreasons.errors import UnknownNameError
 
 
 def test_lists_one_kind_or_all():
-    assert set(catalogue()) == set(KINDS)
-    assert "r3" in catalogue("recipes")["recipes"]
+    assert set(list_names()) == set(KINDS)
+    assert "r3" in list_names("recipes")["recipes"]
 
 
 def test_every_line_is_a_sentence_on_one_line():
-    for lines in catalogue().values():
+    for lines in list_names().values():
         for name, line in lines.items():
             assert line and "\n" not in line, name
             assert len(line) <= 90, name
@@ -18,4 +18,4 @@ def test_every_line_is_a_sentence_on_one_line():
 
 def test_unknown_kind():
     with pytest.raises(UnknownNameError, match="Did you mean 'models'"):
-        catalogue("model")
+        list_names("model")

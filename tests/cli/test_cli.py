@@ -8,8 +8,7 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from rightreasons.cli import app as cli
-from rightreasons.cli.app import app
+from rightreasons.cli import app, commands
 
 TRAIN = ["--data", "decoy-digits", "--set-model", "hidden=[8]", "--epochs", "1"]
 
@@ -119,7 +118,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, words, tmp_path, monke
     arguments = [str(tmp_path / "run") if word == "RUN" else word for word in arguments]
     monkeypatch.setattr(sys, "argv", ["rightreasons", *arguments])
     with pytest.raises(SystemExit) as stop:
-        cli.main()
+        commands.main()
     assert stop.value.code == 2
     error = capsys.readouterr().err
     assert error.startswith("Error: ")
@@ -130,7 +129,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, words, tmp_path, monke
 def test_a_wrong_option_is_answered_by_the_command_line(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["rightreasons", "train", "--epochs", "many"])
     with pytest.raises(SystemExit) as stop:
-        cli.main()
+        commands.main()
     assert stop.value.code == 2
     assert "--epochs" in capsys.readouterr().err
 

@@ -7,7 +7,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from rightreasons.annotators import PseudoAnnotator
-from rightreasons.cli.app import app
+from rightreasons.cli import app
 
 QUICK = ["--set", "width=2", "--set", "depth=1", "--set", "num-updates=3"]
 

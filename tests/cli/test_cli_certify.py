@@ -4,8 +4,8 @@ import pytest
 from typer.testing import CliRunner
 
 import rightreasons as rr
+from rightreasons.cli import app
 from rightreasons.cli import certify as cli_certify
-from rightreasons.cli.app import app
 from rightreasons.run.run import Config, train_run
 
 CONFIG = Config(data="decoy_digits", recipe="r3", model_settings={"hidden": [8]}, epochs=1)

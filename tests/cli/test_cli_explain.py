@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from rightreasons.cli.app import app
+from rightreasons.cli import app
 from rightreasons.errors import InvalidSettingError
 from rightreasons.run.run import Config, train_run
 

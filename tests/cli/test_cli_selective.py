@@ -1,4 +1,4 @@
-from rightreasons.cli.app import selective_table
+from rightreasons.cli.commands import selective_table
 
 
 def line(**changes):

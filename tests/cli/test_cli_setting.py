@@ -1,6 +1,6 @@
 import pytest
 
-from rightreasons.cli.options import named, settings_of
+from rightreasons.cli.options import read_settings, split_names
 from rightreasons.errors import InvalidSettingError
 
 
@@ -8,18 +8,18 @@ from rightreasons.errors import InvalidSettingError
     ("text", "value"), [("1e-4", 1e-4), ("30", 30), ("auto", "auto"), ("[1, 2]", [1, 2])]
 )
 def test_values_are_read_as_people_write_them(text, value):
-    assert settings_of([f"weight={text}"]) == {"weight": value}
+    assert read_settings([f"weight={text}"]) == {"weight": value}
 
 
 def test_hyphens_are_underscores():
-    assert settings_of(["tune-lr=0.1"]) == {"tune_lr": 0.1}
-    assert settings_of(None) == {}
+    assert read_settings(["tune-lr=0.1"]) == {"tune_lr": 0.1}
+    assert read_settings(None) == {}
 
 
 def test_names_with_commas():
-    assert named("accuracy, rps,") == ["accuracy", "rps"]
-    assert named(None) is None
-    assert named("") is None
+    assert split_names("accuracy, rps,") == ["accuracy", "rps"]
+    assert split_names(None) is None
+    assert split_names("") is None
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_names_with_commas():
 )
 def test_what_is_no_setting(pair, words):
     with pytest.raises(InvalidSettingError, match=words):
-        settings_of([pair])
+        read_settings([pair])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from rightreasons.cli.app import app
+from rightreasons.cli import app
 from rightreasons.core.files import load_weights_into
 from rightreasons.errors import InvalidSettingError
 from rightreasons.metrics import RiskCoverage

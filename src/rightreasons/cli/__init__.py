@@ -1,5 +1,6 @@
 """The command line."""
 
-from rightreasons.cli.app import main as main
+from rightreasons.cli.commands import app as app
+from rightreasons.cli.commands import main as main
 
-__all__ = ["main"]
+__all__ = ["app", "main"]

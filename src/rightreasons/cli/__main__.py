@@ -1,6 +1,6 @@
 """The command line as ``python -m rightreasons.cli``."""
 
-from rightreasons.cli.app import main
+from rightreasons.cli.commands import main
 
 __all__: list[str] = []
 

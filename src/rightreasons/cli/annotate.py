@@ -1,4 +1,4 @@
-"""The command that learns masks from a few and says what to annotate next."""
+"""The command that learns masks from a few images and lists what to annotate next."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from rightreasons.annotators import (
     PseudoAnnotator,
@@ -21,7 +19,7 @@ from rightreasons.annotators import (
 )
 from rightreasons.annotators.mask_files import write_masks
 from rightreasons.annotators.next_image import left_to_annotate, suggestion_rows, write_rows
-from rightreasons.cli.options import settings_of
+from rightreasons.cli.options import AsJson, DataDir, pairs_option, print_result, read_settings
 from rightreasons.core.checks import check_integer, check_names
 from rightreasons.core.files import writable_folder
 from rightreasons.datasets import Dataset, load
@@ -34,39 +32,31 @@ __all__ = ["annotate"]
 def annotate(
     data: Annotated[str, typer.Argument(help="Name of a data set, or a folder with a data.csv.")],
     next_: Annotated[
-        int | None, typer.Option("--next", help="List so many images to annotate next.")
+        int | None, typer.Option("--next", help="Number of images to list for annotation.")
     ] = None,
     rest: Annotated[
         bool, typer.Option("--rest", help="Predict the missing masks and write all of them.")
     ] = False,
     annotations: Annotated[
-        Path | None, typer.Option(help="Folder with masks (PNG) called as the images.")
+        Path | None, typer.Option(help="Folder with masks: PNG files with the names of the images.")
     ] = None,
     num_annotations: Annotated[
-        int | None, typer.Option(help="Learn from so many masks of each class only.")
+        int | None, typer.Option(help="Masks of each class to learn from; all if not given.")
     ] = None,
     mask_polarity: Annotated[
-        str | None, typer.Option(help="What is white in mask files: irrelevant or relevant.")
+        str | None, typer.Option(help="Meaning of white in mask files: irrelevant or relevant.")
     ] = None,
-    data_dir: Annotated[str | None, typer.Option(help="Folder with the data set's files.")] = None,
-    set_data: Annotated[
-        list[str] | None,
-        typer.Option(help="A setting of the data set, as name=value; repeatable."),
-    ] = None,
-    set: Annotated[  # noqa: A002
-        list[str] | None,
-        typer.Option(help="A setting of the annotator, as name=value; repeatable."),
-    ] = None,
+    data_dir: DataDir = None,
+    set_data: Annotated[list[str] | None, pairs_option("the data set")] = None,
+    set: Annotated[list[str] | None, pairs_option("the annotator")] = None,  # noqa: A002
     cache_dir: Annotated[
         Path | None, typer.Option(help="Folder to keep predicted masks in.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="File to write: .csv with --next, .npz with --rest.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the data and the annotator.")] = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON in place of a table.")
-    ] = False,
+    seed: Annotated[int, typer.Option(help="Random seed for the data and the annotator.")] = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Learn masks from a few training images; list what to annotate next, or fill in the rest."""
     if (next_ is None) != rest or (rest and out is None):
@@ -80,7 +70,9 @@ def annotate(
     if cache_dir is not None:
         writable_folder(cache_dir)
     if annotations is not None and num_annotations is not None:
-        raise InvalidSettingError("Expected --annotations or --num-annotations, but got both.")
+        raise InvalidSettingError(
+            "Expected --annotations or --num-annotations, but got both. Leave one of them out."
+        )
     annotator = PseudoAnnotator(**{"seed": seed, **_annotator_settings(set)})
     if annotations is not None and mask_polarity is None:
         raise InvalidSettingError(
@@ -88,7 +80,7 @@ def annotate(
             "model must not look at, `relevant` if white is what it should look at."
         )
     own = annotations is None
-    train = _training_data(data, data_dir, mask_polarity, own, settings_of(set_data), seed)
+    train = _training_data(data, data_dir, mask_polarity, own, read_settings(set_data), seed)
     if annotations is not None and mask_polarity is not None:
         train = with_mask_files(train, annotations, polarity=mask_polarity)
     elif num_annotations is not None:
@@ -104,11 +96,14 @@ def annotate(
     rows = suggestion_rows(train, next_to_annotate(train, annotator, num=int(next_ or 0)))
     if out is not None:
         write_rows(out, rows)
-    _show(rows, out, as_json)
+    cells = [[str(row["index"]), row["file"], f"{row['uncertainty']:.4f}"] for row in rows]
+    print_result(rows, [(["index", "file", "uncertainty"], cells)], as_json)
+    if out is not None and not as_json:
+        typer.echo(f"Wrote {out}.")
 
 
 def _annotator_settings(pairs: list[str] | None) -> dict[str, Any]:
-    settings = settings_of(pairs)
+    settings = read_settings(pairs)
     check_names("settings of the annotator", settings, PseudoAnnotator().settings)
     return settings
 
@@ -149,15 +144,3 @@ def _training_data(
             f"{polarity!r} for {name!r}, whose masks have a polarity of their own. Leave it out."
         )
     return load(name, data_dir=data_dir, **given).train
-
-
-def _show(rows: list[dict[str, Any]], out: Path | None, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2))
-        return
-    table = Table("index", "file", "uncertainty", box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(str(row["index"]), row["file"], f"{row['uncertainty']:.4f}")
-    Console().print(table)
-    if out is not None:
-        typer.echo(f"Wrote {out}.")

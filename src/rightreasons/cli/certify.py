@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rightreasons.cli.options import AsJson, DataDir, RunFolder
 from rightreasons.errors import InvalidSettingError
 from rightreasons.run.run import certify_run
 
@@ -15,7 +16,7 @@ __all__ = ["certify"]
 
 
 def certify(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    run: RunFolder,
     epsilon: Annotated[
         float | None, typer.Option(help="How far masked features may move, in input units.")
     ] = None,
@@ -26,14 +27,12 @@ def certify(
         str,
         typer.Option(help="ibp (fast), crown (tight, slow) or auto (crown where needed and fast)."),
     ] = "auto",
-    split: Annotated[str, typer.Option(help="test or validation.")] = "test",
-    data_dir: Annotated[str | None, typer.Option(help="Folder with the data set's files.")] = None,
+    split: Annotated[str, typer.Option(help="Part of the data: test or validation.")] = "test",
+    data_dir: DataDir = None,
     out: Annotated[
         Path | None, typer.Option(help="File to write; RUN/certificate.json if not given.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON in place of text.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Prove that masked features cannot change a run's predictions, or find where they do.
 
@@ -43,7 +42,7 @@ def certify(
     if (epsilon is not None) == full_range:
         got = "both" if full_range else "neither"
         raise InvalidSettingError(
-            f"Expected exactly one of --epsilon E and --full-range, but got {got}."
+            f"Expected exactly one of --epsilon E and --full-range, but got {got}. Give one."
         )
     certificate = certify_run(
         run,
@@ -56,8 +55,9 @@ def certify(
     )
     path = run / "certificate.json" if out is None else out
     if as_json:
-        told = {"certificate": str(path), "sentence": certificate.sentence}
-        typer.echo(json.dumps({**told, "summary": certificate.summary}, indent=2))
+        sentence, summary = certificate.sentence, certificate.summary
+        value = {"certificate": str(path), "sentence": sentence, "summary": summary}
+        typer.echo(json.dumps(value, indent=2))
         return
     typer.echo(_text(certificate.summary))
     typer.echo(certificate.sentence)
@@ -68,8 +68,8 @@ def _text(summary: dict[str, Any]) -> str:
     lines = []
     for name in ("verified", "refuted", "unknown", "verified_and_right"):
         share, words = summary["shares"][name], name.replace("_", " ")
-        told = "-" if share is None else f"{share:.3f}"
-        lines.append(f"{words:<20}{summary['counts'][name]:>7}  {told:>7}")
+        share_text = "-" if share is None else f"{share:.3f}"
+        lines.append(f"{words:<20}{summary['counts'][name]:>7}  {share_text:>7}")
     lines.append(f"{'nothing to certify':<20}{summary['counts']['nothing']:>7}")
     for name, worst in summary["worst_group"].items():
         if worst is not None:

@@ -1,4 +1,4 @@
-"""The shortest way to see the point: a model that cheats, and one that does not."""
+"""A demonstration in under a minute: a model that uses a shortcut, and one that does not."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ RUNS = {
 
 
 def demo(out: str | Path, *, progress: bool | None = None) -> list[dict[str, Any]]:
-    """Train ``erm`` and ``r3`` on digits with a tell-tale patch, and write ``report.html``.
+    """Train ``erm`` and ``r3`` on digits with a patch that reveals the class, and write a report.
 
     Args:
-        out: Folder for the two runs and the report. Runs that are there already are not repeated.
-        progress: As for `fit`.
+        out: Folder for the two runs and ``report.html``. Finished runs are not repeated.
+        progress: Whether to show live lines; None does so on a terminal.
 
     Returns:
         The results of both runs.
     """
     folder = Path(out)
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # so small a net gains nothing by more, and loses on a busy machine
+    torch.set_num_threads(1)  # more threads slow so small a net down on a busy machine
     try:
         results = [
             train_run(config, folder / name, resume=True, progress=progress)

@@ -8,30 +8,29 @@ from typing import Annotated
 
 import typer
 
+from rightreasons.cli.options import AsJson, DataDir, RunFolder
 from rightreasons.report.explanation import explain_run
 
 __all__ = ["explain"]
 
 
 def explain(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    run: RunFolder,
     explainer: Annotated[
-        str, typer.Option(help="Name of the explainer, see `rightreasons list explainers`.")
+        str, typer.Option(help="Name of the explainer; `rightreasons list explainers` lists them.")
     ] = "input_gradient",
-    samples: Annotated[int, typer.Option(help="How many, spread over the classes.")] = 16,
+    samples: Annotated[int, typer.Option(help="Number of samples, spread over the classes.")] = 16,
     explained: Annotated[
-        str, typer.Option(help="Which class is explained: prediction or label.")
+        str, typer.Option(help="Class to explain: prediction or label.")
     ] = "prediction",
-    split: Annotated[str, typer.Option(help="test or validation.")] = "test",
-    data_dir: Annotated[str | None, typer.Option(help="Folder with the data set's files.")] = None,
+    split: Annotated[str, typer.Option(help="Part of the data: test or validation.")] = "test",
+    data_dir: DataDir = None,
     out: Annotated[
         Path, typer.Option(help="File to write: .html (a page), .png (a picture) or .npz (arrays).")
     ] = Path("explanation.html"),
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON in place of a sentence.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Show what the predictions of a run come from, sample by sample."""
+    """Show which features the predictions of a run depend on, sample by sample."""
     path = explain_run(
         run,
         out,

@@ -1,4 +1,4 @@
-"""Everything that can be asked for by name, with one line about each."""
+"""Everything that has a name, with one line of description each."""
 
 from rightreasons import benchmark, datasets, models
 from rightreasons.errors import UnknownNameError
@@ -7,7 +7,7 @@ from rightreasons.metrics import METRICS
 from rightreasons.objectives.recipes import RECIPES
 from rightreasons.strategies import STRATEGIES
 
-__all__ = ["KINDS", "catalogue"]
+__all__ = ["KINDS", "list_names"]
 
 KINDS = {
     "recipes": RECIPES.describe,
@@ -20,11 +20,11 @@ KINDS = {
 }
 
 
-def catalogue(kind: str | None = None) -> dict[str, dict[str, str]]:
-    """Names and descriptions of one kind of thing, or of all.
+def list_names(kind: str | None = None) -> dict[str, dict[str, str]]:
+    """Names and descriptions of one kind, such as ``"recipes"``, or of all.
 
     Example:
-        >>> catalogue("recipes")["recipes"]["erm"]
+        >>> list_names("recipes")["recipes"]["erm"]
         'Empirical risk minimisation: cross-entropy alone, the baseline.'
     """
     if kind is not None and kind not in KINDS:

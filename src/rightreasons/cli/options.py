@@ -1,21 +1,51 @@
-"""Settings and names as people write them on the command line."""
+"""What the commands share: options, settings as people write them, and printing."""
 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import fields
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 import yaml
+from rich.console import Console
+from rich.table import Table
 
 from rightreasons.errors import InvalidSettingError
+from rightreasons.training.distributed import is_main_process
 
-__all__ = ["named", "settings_of", "with_options_of"]
+__all__ = [
+    "AsJson",
+    "DataDir",
+    "Metrics",
+    "Out",
+    "RunFolder",
+    "pairs_option",
+    "print_result",
+    "read_settings",
+    "split_names",
+    "with_options_of",
+]
 
 Command = TypeVar("Command", bound=Callable[..., None])
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")]
+DataDir = Annotated[str | None, typer.Option(help="Folder with the data set's files.")]
+Metrics = Annotated[
+    str | None,
+    typer.Option(help="Names of metrics, with commas; all that suit the data if not given."),
+]
+Out = Annotated[Path, typer.Option(help="Folder to write to.")]
+RunFolder = Annotated[Path, typer.Argument(help="Folder of a finished run.")]
+
+
+def pairs_option(what: str, *flags: str) -> Any:
+    """An option that is given as ``name=value``, any number of times."""
+    return typer.Option(*flags, help=f"A setting of {what}, as name=value; repeatable.")
 
 
 def with_options_of(settings: type, *, before: str) -> Callable[[Command], Command]:
@@ -55,11 +85,11 @@ def with_options_of(settings: type, *, before: str) -> Callable[[Command], Comma
     return decorate
 
 
-def settings_of(pairs: Sequence[str] | None) -> dict[str, Any]:
-    """Settings from ``name=value`` pairs.
+def read_settings(pairs: Sequence[str] | None) -> dict[str, Any]:
+    """Read settings from ``name=value`` pairs.
 
     Example:
-        >>> settings_of(["step-size=1e-4", "hidden=[8, 8]"])
+        >>> read_settings(["step-size=1e-4", "hidden=[8, 8]"])
         {'step_size': 0.0001, 'hidden': [8, 8]}
     """
     settings = {}
@@ -71,14 +101,30 @@ def settings_of(pairs: Sequence[str] | None) -> dict[str, Any]:
     return settings
 
 
-def named(text: str | None) -> list[str] | None:
-    """Names with commas between them; None if there are none.
+def split_names(text: str | None) -> list[str] | None:
+    """Split names at commas; None if there are none.
 
     Example:
-        >>> named("accuracy, rps")
+        >>> split_names("accuracy, rps")
         ['accuracy', 'rps']
     """
     return [name.strip() for name in text.split(",") if name.strip()] if text else None
+
+
+def print_result(
+    value: object, tables: list[tuple[list[str], list[list[str]]]], as_json: bool
+) -> None:
+    """Print a command's result, as JSON or as tables of columns and rows; only one process does."""
+    if not is_main_process():
+        return
+    if as_json:
+        typer.echo(json.dumps(value, indent=2))
+        return
+    for columns, rows in tables:
+        table = Table(*columns, box=None, pad_edge=False)
+        for row in rows:
+            table.add_row(*row)
+        Console().print(table)
 
 
 def _value(pair: str, text: str) -> Any:

@@ -1,0 +1,225 @@
+"""The command line: one command calls one public function."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rightreasons.cli.annotate import annotate
+from rightreasons.cli.bench import bench
+from rightreasons.cli.certify import certify
+from rightreasons.cli.demo import demo as run_demo
+from rightreasons.cli.explain import explain
+from rightreasons.cli.listing import list_names
+from rightreasons.cli.options import (
+    AsJson,
+    DataDir,
+    Metrics,
+    Out,
+    RunFolder,
+    pairs_option,
+    print_result,
+    read_settings,
+    split_names,
+    with_options_of,
+)
+from rightreasons.errors import InvalidSettingError, RightReasonsError
+from rightreasons.report import write_report
+from rightreasons.run.run import Config, evaluate_run, load_config, train_run
+from rightreasons.run.selective import selective_run
+from rightreasons.training.distributed import is_main_process
+
+__all__ = ["app", "main", "selective_table"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Make classifiers right for the right reasons: train, measure and report.",
+)
+app.add_typer(bench, name="bench")
+app.command()(annotate)
+app.command()(certify)
+app.command()(explain)
+
+
+@app.command()
+def demo(out: Out = Path("demo"), as_json: AsJson = False) -> None:
+    """Train erm and r3 on digits with a patch that reveals the class; takes under a minute."""
+    results = run_demo(out)
+    _print_results(results, as_json)
+    if not as_json:
+        typer.echo(f"Open {out / 'report.html'} in a browser.")
+
+
+@app.command()
+@with_options_of(Config, before="resume")
+def train(
+    ctx: typer.Context,
+    out: Out,
+    data: Annotated[str | None, typer.Option(help="Name of the data set.")] = None,
+    data_dir: DataDir = None,
+    set_data: Annotated[list[str] | None, pairs_option("the data set")] = None,
+    recipe: Annotated[str, typer.Option(help="Name of the recipe.")] = "erm",
+    set: Annotated[list[str] | None, pairs_option("the recipe")] = None,  # noqa: A002
+    model: Annotated[str, typer.Option(help="Name of the model.")] = "mlp",
+    set_model: Annotated[list[str] | None, pairs_option("the model")] = None,
+    strategy: Annotated[str, typer.Option(help="Name of the strategy.")] = "once",
+    set_strategy: Annotated[
+        list[str] | None, pairs_option("the strategy", "--set-strategy", "--strategy-set")
+    ] = None,
+    metrics: Metrics = None,
+    resume: Annotated[
+        bool, typer.Option(help="Go on with the run in --out; without --data, use its settings.")
+    ] = False,
+    tensorboard: Annotated[bool, typer.Option(help="Write for TensorBoard too.")] = False,
+    as_json: AsJson = False,
+    **training: Any,
+) -> None:
+    """Train a model, measure it on test data and write everything to a folder."""
+    if resume and data is None:
+        _refuse_ignored_options(ctx)
+        config = load_config(out)
+    elif data is None:
+        raise InvalidSettingError(
+            "Expected --data NAME, but got none. `rightreasons list data` lists the names."
+        )
+    else:
+        config = Config(
+            data=data,
+            data_dir=data_dir,
+            data_settings=read_settings(set_data),
+            recipe=recipe,
+            settings=read_settings(set),
+            model=model,
+            model_settings=read_settings(set_model),
+            strategy=strategy,
+            strategy_settings=read_settings(set_strategy),
+            metrics=split_names(metrics),
+            **training,
+        )
+    results = train_run(config, out, resume=resume, tensorboard=tensorboard)
+    _print_results([results], as_json)
+
+
+@app.command()
+def evaluate(
+    run: RunFolder,
+    metrics: Metrics = None,
+    max_samples: Annotated[
+        int | None, typer.Option(help="Number of test samples to measure; all if not given.")
+    ] = None,
+    data_dir: DataDir = None,
+    selective: Annotated[
+        bool,
+        typer.Option("--selective", help="Let the model abstain: errors at several coverages."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a finished run again, with metrics of your choice; nothing is written."""
+    if selective and metrics:
+        raise InvalidSettingError(
+            "Expected --metrics or --selective, but got both. Leave one of them out."
+        )
+    if selective:
+        risks = selective_run(run, data_dir=data_dir, max_samples=max_samples, progress=not as_json)
+        print_result(risks, [selective_table(risks)], as_json)
+        return
+    results = evaluate_run(
+        run, split_names(metrics), data_dir=data_dir, max_samples=max_samples, progress=not as_json
+    )
+    rows = [[name, f"{value:.4f}"] for name, value in results["metrics"]["test"].items()]
+    print_result(results, [(["metric", "test"], rows)], as_json)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    as_json: AsJson = False,
+) -> None:
+    """Put runs side by side on one page that opens in any browser."""
+    path = write_report(runs, out)
+    print_result({"report": str(path)}, [([f"Wrote {path}."], [])], as_json)
+
+
+@app.command("list")
+def list_(
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            help="recipes, strategies, metrics, data, models, explainers or suites; else all."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List recipes, metrics, data sets and everything else that has a name."""
+    names = list_names(kind)
+    tables = [([title, ""], [[*pair] for pair in lines.items()]) for title, lines in names.items()]
+    print_result(names, tables, as_json)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line on stderr and exit code 2."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    level = logging.INFO if is_main_process() else logging.ERROR
+    logging.getLogger("rightreasons").setLevel(level)
+    try:
+        app()
+    except RightReasonsError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise SystemExit(2) from None
+
+
+def _refuse_ignored_options(ctx: typer.Context) -> None:
+    kept = ("out", "resume", "as_json", "tensorboard")
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in ctx.params
+        if name not in kept and getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        raise InvalidSettingError(
+            "Expected --resume without --data to take every setting from the run's config.yaml, "
+            f"but got {', '.join(given)}. Leave them out, or give --data and all settings again."
+        )
+
+
+def selective_table(results: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows for the results of `selective_run`; the worst group only if it is known."""
+    grouped = any(line["worst_group"] is not None for line in results["lines"])
+    names = ["coverage", "realised", "error", *(["worst_group"] if grouped else [])]
+    titles = {"coverage": "target coverage", "worst_group": "worst group's error"}
+    rows = [
+        [_format(line[name]) for name in names] + [_format(line["threshold"], "answers all")]
+        for line in results["lines"]
+    ]
+    head = [titles.get(name, name) for name in names]
+    return [*head, f"threshold ({results['score']})"], rows
+
+
+def _format(value: float | None, without: str = "-") -> str:
+    return without if value is None else f"{value:.4f}"
+
+
+def _print_results(results: list[dict[str, Any]], as_json: bool) -> None:
+    keys = {
+        "accuracy": "accuracy",
+        "group_accuracy/average": "average group",
+        "group_accuracy/worst": "worst group",
+        "swap_accuracy": "masked part swapped",
+        "input_gradient_mass": "gradient inside mask",
+    }
+    measured = [result["metrics"]["test"] for result in results]
+    shown = [key for key in keys if any(key in values for values in measured)]
+    rows = [
+        [result["recipe"], *(f"{values[key]:.3f}" if key in values else "-" for key in shown)]
+        for result, values in zip(results, measured, strict=True)
+    ]
+    print_result(results, [(["recipe", *(keys[key] for key in shown)], rows)], as_json)
+    for result in results if is_main_process() else []:
+        typer.echo(f"{result['recipe']}: {result['diagnosis']['message']}", err=True)
