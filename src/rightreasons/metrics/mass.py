@@ -88,7 +88,7 @@ class CamMass(MassMetric):
 
 @final
 class InputGradientMass(MassMetric):
-    r"""The fraction of the input gradient's magnitude inside the mask: the simplest reliance score.
+    r"""Fraction of the input gradient's magnitude inside the mask: the simplest reliance score.
 
     .. math:: \frac{\sum_d m_d \, |\partial_d t(x)|}{\sum_d |\partial_d t(x)|}
 
