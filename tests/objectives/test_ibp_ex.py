@@ -1,9 +1,10 @@
+import pytest
 import torch
 from torch.nn import functional
 
 import rightreasons as rr
 from rightreasons.bounds import output_bounds
-from rightreasons.objectives import IbpEx
+from rightreasons.objectives import IbpEx, PgdEx
 
 
 def test_is_the_loss_of_the_worst_logits(tiny_net, tiny_batch):
@@ -18,10 +19,27 @@ def test_is_the_loss_of_the_worst_logits(tiny_net, tiny_batch):
     torch.testing.assert_close(ours, functional.cross_entropy(worst, y, reduction="none"))
 
 
-def test_samples_without_a_mask_have_the_clean_loss_alone(tiny_net, tiny_batch):
+def test_lies_between_the_clean_loss_and_the_bound(tiny_net, tiny_batch):
+    tiny_net.eval()
+    probe = rr.Probe(tiny_net, tiny_batch, needs_gradient="inside")
+    clean = functional.cross_entropy(probe.logits, tiny_batch.y, reduction="none")
+    attacked = PgdEx(epsilon=0.3)(probe)
+    bound = IbpEx(epsilon=0.3)(probe)
+    assert bool((clean <= attacked).all())
+    assert bool((clean < attacked).any())
+    assert bool((attacked <= bound).all())
+
+
+@pytest.mark.parametrize("make", [IbpEx, PgdEx])
+def test_samples_without_a_mask_have_the_clean_loss_alone(make, tiny_net, tiny_batch):
     tiny_net.eval()
     mask = tiny_batch.mask.clone()
     mask[2] = 0
-    losses = IbpEx()(rr.Probe(tiny_net, tiny_batch.replace(mask=mask), needs_gradient="inside"))
+    losses = make()(rr.Probe(tiny_net, tiny_batch.replace(mask=mask), needs_gradient="inside"))
     assert losses[2] == 0
     assert bool((losses[[0, 1, 3, 4, 5]] > 0).all())
+
+
+def test_settings_are_checked():
+    with pytest.raises(rr.errors.InvalidSettingError, match="Expected `num_steps`"):
+        PgdEx(num_steps=0)

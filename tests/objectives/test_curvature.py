@@ -4,7 +4,7 @@ from tests.reference import terms
 from torch import nn
 
 import rightreasons as rr
-from rightreasons.objectives import Hessian
+from rightreasons.objectives import CURE, Hessian
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def smooth_net():
     ).double()
 
 
-def test_equals_its_slow_twin(smooth_net, tiny_batch):
+def test_hessian_equals_its_slow_twin(smooth_net, tiny_batch):
     batch = tiny_batch[:1]
     torch.manual_seed(5)
     ours = Hessian()(rr.Probe(smooth_net, batch, needs_gradient=True))
@@ -59,3 +59,19 @@ def test_a_net_that_does_not_bend_is_refused(tiny_batch, frozen):
         with pytest.raises(rr.errors.InvalidSettingError, match="logit bends, but its Hessian is"):
             Hessian().as_objective()(model, tiny_batch)
         assert Hessian(target="loss").as_objective()(model, tiny_batch).total > 0
+
+
+def test_cure_equals_its_slow_twin(tiny_net, tiny_batch):
+    tiny_net.eval()
+    ours = CURE(epsilon=1.5)(rr.Probe(tiny_net, tiny_batch, needs_gradient=True))
+    expected = torch.tensor(terms.cure(tiny_net, tiny_batch, 1.5)).double()
+    torch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-8)
+
+
+def test_a_gradient_of_zero_does_not_step(tiny_batch):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(32, 3)).double()
+    nn.init.zeros_(model[1].weight)
+    loss = CURE(norm="l2").as_objective()(model, tiny_batch)
+    loss.backward()
+    assert loss.total == 0
+    assert torch.equal(model[1].weight.grad, torch.zeros(3, 32).double())

@@ -1,10 +1,13 @@
 import pytest
 import torch
 from tests.reference import terms
+from tests.reference.strategies import cvar
+from tests.reference.terms import cross_entropy
 from torch.nn import functional
 
 import rightreasons as rr
-from rightreasons.objectives import GroupDRO
+from rightreasons.errors import InvalidSettingError
+from rightreasons.objectives import CVAR, GroupDRO
 
 
 def test_follows_its_slow_twin_over_steps(tiny_net, tiny_batch):
@@ -82,7 +85,7 @@ def test_unknown_groups_are_an_error(tiny_net, tiny_batch, group, words):
         ({"adjustment": 1.0}, "Expected `group_counts` beside an `adjustment`"),
     ],
 )
-def test_bad_settings(settings, words):
+def test_bad_settings_of_group_dro(settings, words):
     with pytest.raises(rr.errors.InvalidSettingError, match=words):
         GroupDRO(**settings)
 
@@ -99,3 +102,28 @@ def test_a_new_group_in_evaluation_leaves_no_trace(tiny_net, tiny_batch):
     objective.eval()
     objective(tiny_net, tiny_batch.replace(group=tiny_batch.group + 5))
     assert len(objective.terms["group_dro"].log_weights) == 3
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.25, 0.5, 1.0])
+def test_the_mean_equals_the_slow_twin(alpha, tiny_net, tiny_batch):
+    tiny_net.eval()
+    losses = CVAR(alpha=alpha)(rr.Probe(tiny_net, tiny_batch))
+    plain = cross_entropy(tiny_net(tiny_batch.x), tiny_batch.y)
+    assert losses.mean().item() == pytest.approx(cvar(plain, alpha))
+
+
+def test_a_share_of_one_is_cross_entropy(tiny_net, tiny_batch):
+    tiny_net.eval()
+    ours = rr.recipes.cvar_dro(alpha=1.0)(tiny_net, tiny_batch).total
+    torch.testing.assert_close(ours, rr.recipes.erm()(tiny_net, tiny_batch).total)
+
+
+def test_samples_beyond_the_share_count_nothing(tiny_net, tiny_batch):
+    losses = CVAR(alpha=0.4)(rr.Probe(tiny_net.eval(), tiny_batch))
+    assert (losses > 0).sum() == 3  # 2.4 samples
+
+
+@pytest.mark.parametrize("alpha", [0, 1.5, True, "half"])
+def test_bad_settings_of_cvar(alpha):
+    with pytest.raises(InvalidSettingError, match="Expected `alpha` to be a share above 0"):
+        CVAR(alpha=alpha)
