@@ -1,4 +1,7 @@
-"""Explainers: one attribution = one file; all but occlusion are differentiable again."""
+"""Explainers: which features of a sample a prediction comes from.
+
+A family that shares its formula is one file. All but occlusion can be differentiated again.
+"""
 
 from rightreasons.explainers.activation_maximisation import (
     activation_maximisation as activation_maximisation,

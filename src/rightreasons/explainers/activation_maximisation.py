@@ -1,4 +1,4 @@
-"""What would the model like to see? Pictures that make a class's logit large."""
+"""Activation maximisation: pictures that make a class's logit large."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ def activation_maximisation(
     target: Target | str = Target.LOGIT,
     seed: int = 0,
 ) -> Tensor:
-    r"""Pictures of what a model takes for a class, by gradient ascent from noise.
+    r"""Pictures that a model takes for a class, found by gradient ascent from noise.
 
     .. math:: x \leftarrow \mathrm{clip}\Bigl(x + s \frac{\nabla t_c(x)}{\lVert \nabla t_c(x)
         \rVert_2}\Bigr)
 
-    from a start that is uniform in the valid range. All pictures climb together; the start of each
-    depends on the seed and its place in ``classes``. The model is taken as at test time.
+    The start is uniform in the valid range. All pictures are optimised together; the start of each
+    depends on the seed and on its position in ``classes``. The model runs as at test time.
 
-    Differs from the paper: it gives neither steps nor their size. Here every step has the same
-    length, so that a model with large gradients does not climb faster than another.
+    Differs from the paper, which states neither the number of steps nor their size. Here every step
+    has the same length, so that the size of a model's gradients does not matter.
 
     Args:
-        model: Gives logits ``(N, K)``; on the CPU or elsewhere.
-        classes: One picture each; a class may come several times.
-        shape: Of a picture, ``(C, H, W)``: that on the data's card.
-        num_steps: How often it climbs.
-        step_size: The length of a step over all features, in input units.
-        valid_range: The smallest and largest value of a feature.
-        target: What grows; ``"loss"`` would make the picture *less* like the class.
-        seed: Of the starts.
+        model: A model that gives logits ``(N, K)``, on any device.
+        classes: The class of each picture; a class may come several times.
+        shape: Shape of a picture, ``(C, H, W)``, as on the data's card.
+        num_steps: Number of ascent steps.
+        step_size: Length of a step over all features, in input units.
+        valid_range: Smallest and largest value of a feature.
+        target: The number that grows; ``"loss"`` would make the picture *less* like the class.
+        seed: Random seed for the starts.
 
     Returns:
         ``(len(classes), *shape)``.
@@ -74,8 +74,8 @@ def activation_maximisation(
     numbers = [check_integer("classes", number, low=0) for number in classes]
     first = next((one for one in model.parameters() if one.is_floating_point()), torch.empty(0))
     y = torch.tensor(numbers, device=first.device)
-    places = torch.arange(len(y))
-    start = sample_noise(places, sides, num_draws=1, seed=seed)[0]
+    positions = torch.arange(len(y))
+    start = sample_noise(positions, sides, num_draws=1, seed=seed)[0]
     pictures = (low + (high - low) * start).to(first)
     trailing = (1,) * len(sides)
     for _ in range(num_steps):

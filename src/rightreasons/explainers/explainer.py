@@ -1,4 +1,4 @@
-"""An explainer says which features of a sample a number of its prediction comes from."""
+"""The base class of explainers, and the map that is made of an attribution."""
 
 from __future__ import annotations
 
@@ -16,6 +16,58 @@ from rightreasons.types import Target
 __all__ = ["Explainer", "postprocessed"]
 
 
+class Explainer(ABC):
+    """An attribution: settings go to the constructor, data to the call.
+
+    An explainer attributes a number of the prediction to the features of a sample. A new explainer
+    implements `attribution` and is named in `EXPLAINERS`.
+
+    The model is explained as at test time whatever its mode: BatchNorm statistics are used and not
+    updated, and nothing is dropped. Its mode, its hooks and every ``.grad`` stay as they were. A
+    sample's attribution does not depend on the others in its batch.
+
+    Args:
+        target: The number of the prediction that is explained; in the papers the label's logit.
+    """
+
+    is_differentiable: ClassVar[bool] = True
+    """Whether an attribution can have a graph, which a loss or an attack on it needs."""
+
+    def __init__(self, *, target: Target | str = Target.LOGIT) -> None:
+        self.target = Target(target)
+
+    @final
+    def __call__(
+        self, model: nn.Module, x: Tensor, y: Tensor | None = None, *, create_graph: bool = False
+    ) -> Tensor:
+        """Attribute the target at ``(x, y)`` to the features.
+
+        Args:
+            model: A model that gives logits ``(N, K)``.
+            x: Samples ``(N, *S)``, or integer token ids.
+            y: The explained class of each sample, ``(N,)``; None explains the predicted ones.
+            create_graph: Whether gradients of the attribution must reach the weights, and ``x`` if
+                it requires a gradient. A loss or an attack on the attribution needs this.
+
+        Returns:
+            ``(N, *S)``; for token ids the shape of their embeddings, ``(N, T, E)``. Explainers that
+            work on activations give one map for all channels, ``(N, layers, H, W)``.
+        """
+        if create_graph and not self.is_differentiable:
+            raise InvalidSettingError(
+                f"Expected `create_graph=False` for {type(self).__name__}, which is for evaluation "
+                "only, but got True. Use InputGradient or another differentiable explainer."
+            )
+        with torch.set_grad_enabled(create_graph):
+            subject = Subject(model, x, y, create_graph=create_graph)
+            attribution = self.attribution(subject)
+        return attribution if create_graph else attribution.detach()
+
+    @abstractmethod
+    def attribution(self, subject: Subject) -> Tensor:
+        """The formula; gradients are recorded only if ``subject.create_graph``."""
+
+
 def postprocessed(
     attribution: Tensor,
     *,
@@ -24,18 +76,18 @@ def postprocessed(
     normalise: Literal["l1", "max"] | None = None,
     channel_axis: int = 1,
 ) -> Tensor:
-    """Make a map of an attribution, sample by sample; differentiable.
+    """Turn an attribution into a map, sample by sample; differentiable.
 
     The alignment paper's robustness compares ``normalise="max"`` maps of absolute values.
 
     Args:
-        attribution: ``(N, *S)``.
-        sign: Take absolute values, the positive part, or leave signs alone.
-        channels: Sum over the channels, which leaves an axis of length 1, or keep them. Numeric
-            columns, ``(N, D)``, have no channels and are kept.
-        normalise: Let absolute values sum to 1 (``"l1"``) or reach 1 (``"max"``); a map of zeros
-            stays one.
-        channel_axis: Where channels are; -1 for embeddings ``(N, T, E)``.
+        attribution: The attribution, ``(N, *S)``.
+        sign: Whether to take absolute values, the positive part, or to keep signs.
+        channels: Whether to sum over the channels, which leaves an axis of length 1, or to keep
+            them. Numeric columns, ``(N, D)``, have no channels and are kept.
+        normalise: Whether absolute values sum to 1 (``"l1"``) or have the maximum 1 (``"max"``). A
+            map of zeros stays zero.
+        channel_axis: The axis of the channels; -1 for embeddings ``(N, T, E)``.
 
     Example:
         >>> attribution = torch.tensor([[[[1.0, -2.0]], [[3.0, 2.0]]]])  # two channels
@@ -57,53 +109,3 @@ def postprocessed(
     scale = sizes.sum(dim=1) if normalise == "l1" else sizes.amax(dim=1)
     scale = torch.where(scale == 0, 1, scale)
     return attribution / scale.reshape(-1, *[1] * (attribution.ndim - 1))
-
-
-class Explainer(ABC):
-    """What every attribution promises; settings go to the constructor, data to the call.
-
-    The model is explained as at test time whatever its mode: BatchNorm statistics are used and not
-    updated, nothing is dropped. Its mode, its hooks and every ``.grad`` are left as they were, and
-    a sample's attribution does not depend on the others in its batch.
-
-    Args:
-        target: What number of the prediction is explained; the papers take the label's logit.
-    """
-
-    is_differentiable: ClassVar[bool] = True
-    """Whether an attribution can have a graph, and so stand in a loss or be attacked."""
-
-    def __init__(self, *, target: Target | str = Target.LOGIT) -> None:
-        self.target = Target(target)
-
-    @final
-    def __call__(
-        self, model: nn.Module, x: Tensor, y: Tensor | None = None, *, create_graph: bool = False
-    ) -> Tensor:
-        """Attribute the target at ``(x, y)`` to the features.
-
-        Args:
-            model: Gives logits ``(N, K)``.
-            x: ``(N, *S)``, or integer token ids.
-            y: ``(N,)``: the class of each sample that is explained; None is the one the model
-                predicts.
-            create_graph: Whether the attribution must reach the weights, and ``x`` if it requires
-                a gradient: to second order, as a loss or an attack needs it.
-
-        Returns:
-            ``(N, *S)``; for token ids the shape of their embeddings, ``(N, T, E)``; one map for all
-            channels from those that work on activations, ``(N, layers, H, W)``.
-        """
-        if create_graph and not self.is_differentiable:
-            raise InvalidSettingError(
-                f"Expected `create_graph=False` for {type(self).__name__}, which is for evaluation "
-                "only, but got True. Use InputGradient or another differentiable explainer."
-            )
-        with torch.set_grad_enabled(create_graph):
-            subject = Subject(model, x, y, create_graph=create_graph)
-            attribution = self.attribution(subject)
-        return attribution if create_graph else attribution.detach()
-
-    @abstractmethod
-    def attribution(self, subject: Subject) -> Tensor:
-        """The formula; gradients are recorded only if ``subject.create_graph``."""

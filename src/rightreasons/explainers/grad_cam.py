@@ -25,14 +25,14 @@ __all__ = ["ClassActivation", "GradCAM", "XGradCAM", "activation_gradients"]
 def activation_gradients(
     probe: Probe, layers: Sequence[str], target: Target, *, last: bool = False
 ) -> list[tuple[Tensor, Tensor]]:
-    """The maps that layers gave, and the target's gradient at each of them.
+    """The activations of some layers, and the target's gradient at each of them.
 
     Args:
-        probe: Made with ``layers`` and ``needs_gradient=True``; gradients have a graph if its
-            ``create_graph`` says so.
+        probe: A probe with ``layers`` and ``needs_gradient=True``. Its ``create_graph`` decides
+            whether the gradients have a graph.
         layers: Names of layers that give maps ``(N, C, H, W)``.
-        target: What is differentiated.
-        last: Whether nobody differentiates this pass again, so that its memory may go.
+        target: The number of the prediction that is differentiated.
+        last: Whether this pass is not differentiated again, so that its memory is freed.
 
     Returns:
         An activation and its gradient for each layer.
@@ -70,13 +70,13 @@ class ClassActivation(Explainer):
 
     .. math:: h(x) = \mathrm{resize}\Bigl(\max\bigl(\sum_k w_k A_k, 0\bigr)\Bigr)
 
-    Subclasses say what the weights :math:`w_k` are. Resizing is bilinear. One backward pass serves
-    all layers, however many there are.
+    Subclasses define the weights :math:`w_k`. Resizing is bilinear. One backward pass serves all
+    layers.
 
     Args:
-        layers: Names of layers that give maps ``(N, C, H, W)``, or one name. None looks for the
-            last one (`last_spatial_layer`), for one more pass of one sample.
-        target: See `Explainer`.
+        layers: Names of layers that give maps ``(N, C, H, W)``, or one name. None takes the last
+            one (`last_spatial_layer`), at the cost of one more pass of one sample.
+        target: The number of the prediction that is explained.
 
     Shape:
         x ``(N, C, H, W)``; result ``(N, L, H, W)`` for L layers: a map serves all channels.
@@ -95,7 +95,7 @@ class ClassActivation(Explainer):
 
     @abstractmethod
     def channel_weights(self, activation: Tensor, gradient: Tensor) -> Tensor:
-        """Weigh the channels: activations and their gradient ``(N, C, H, W)`` -> ``(N, C)``."""
+        """The channels' weights ``(N, C)`` from activations and their gradient ``(N, C, H, W)``."""
 
     @override
     def attribution(self, subject: Subject) -> Tensor:
@@ -107,7 +107,7 @@ class ClassActivation(Explainer):
             )
         layers = self.layers or (last_spatial_layer(subject.model, subject.x),)
         maps = []
-        for activation, gradient in self._read(subject, layers):
+        for activation, gradient in self._activations_and_gradients(subject, layers):
             weights = self.channel_weights(activation, gradient)
             heat = torch.einsum("nc,nchw->nhw", weights, activation).clamp(min=0)
             maps.append(
@@ -115,8 +115,10 @@ class ClassActivation(Explainer):
             )
         return torch.cat(maps, dim=1)
 
-    def _read(self, subject: Subject, layers: Sequence[str]) -> list[tuple[Tensor, Tensor]]:
-        """Activations and their gradients; where no graph is wanted the pass's own ends here."""
+    def _activations_and_gradients(
+        self, subject: Subject, layers: Sequence[str]
+    ) -> list[tuple[Tensor, Tensor]]:
+        """Activations and gradients; without ``create_graph`` the pass's graph is freed here."""
         probe = subject.probe(layers=layers)
         pairs = activation_gradients(probe, layers, self.target, last=True)
         if subject.create_graph:
@@ -126,13 +128,13 @@ class ClassActivation(Explainer):
 
 @final
 class GradCAM(ClassActivation):
-    r"""Grad-CAM: feature maps weighed by their mean gradient.
+    r"""Grad-CAM: feature maps weighted by their mean gradient.
 
     .. math:: w_k = \frac{1}{HW} \sum_{ij} \frac{\partial t}{\partial A_{kij}}
 
     Args:
-        layers: See `ClassActivation`.
-        target: See `Explainer`.
+        layers: Names of layers that give maps; None takes the last one.
+        target: The number of the prediction that is explained.
 
     Example:
         >>> import torch
@@ -153,16 +155,17 @@ class GradCAM(ClassActivation):
 
 @final
 class XGradCAM(ClassActivation):
-    r"""XGrad-CAM: feature maps weighed by the gradient where they are active.
+    r"""XGrad-CAM: feature maps weighted by the gradient where they are active.
 
     .. math:: w_k = \sum_{ij} \frac{A_{kij}}{\sum_{i'j'} A_{ki'j'}}
         \frac{\partial t}{\partial A_{kij}}
 
-    The weights suit activations of one sign, as behind a ReLU; a map that sums to zero gets none.
+    The weights suit activations of one sign, as behind a ReLU. A map that sums to zero gets the
+    weight zero.
 
     Args:
-        layers: See `ClassActivation`.
-        target: See `Explainer`.
+        layers: Names of layers that give maps; None takes the last one.
+        target: The number of the prediction that is explained.
 
     Example:
         >>> from rightreasons.models import small_cnn

@@ -17,67 +17,17 @@ from rightreasons.types import Target
 __all__ = ["InputGradient", "InputTimesGradient", "SmoothGrad", "averaged_gradient", "stacked_rows"]
 
 
-def stacked_rows(
-    num_copies: int, num_samples: int, max_rows: int | None, device: torch.device
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Number the rows of all copies, at most ``max_rows`` at a time: copy and sample of each.
-
-    Example:
-        >>> for copies, samples in stacked_rows(2, 3, 4, torch.device("cpu")):
-        ...     print(copies.tolist(), samples.tolist())
-        [0, 0, 0, 1] [0, 1, 2, 0]
-        [1, 1] [1, 2]
-    """
-    total = num_copies * num_samples
-    for rows in torch.split(torch.arange(total, device=device), max_rows or total):
-        yield rows // num_samples, rows % num_samples
-
-
-def averaged_gradient(
-    subject: Subject,
-    altered: Callable[[Tensor, Tensor], Tensor],
-    weights: Tensor,
-    *,
-    target: Target,
-    max_rows: int | None,
-) -> Tensor:
-    r"""The weighted sum of gradients at altered copies, :math:`\sum_k w_k \nabla t(x_k)`.
-
-    Copies are made as their turn comes, so that memory grows with ``max_rows`` and not with their
-    number; only a graph, if one is asked for, keeps them all.
-
-    Args:
-        subject: The model and the samples.
-        altered: Gives features for the numbers of copies and of samples, both ``(R,)``.
-        weights: ``(K,)``: the weight of each copy.
-        target: What is differentiated.
-        max_rows: The most rows of one pass; None is no ceiling.
-
-    Returns:
-        ``(N, *S)``.
-    """
-    features = subject.features
-    total = torch.zeros_like(features)
-    trailing = (1,) * (features.ndim - 1)
-    weights = weights.to(features)
-    for copies, samples in stacked_rows(len(weights), len(features), max_rows, features.device):
-        gradient = subject.probe(altered(copies, samples), samples).gradient(target)
-        weighted = weights[copies].reshape(-1, *trailing) * gradient
-        total = total.index_add(0, samples, weighted.to(total.dtype))
-    return total
-
-
 @final
 class InputGradient(Explainer):
-    r"""The input gradient, or "saliency": how the prediction reacts to each feature.
+    r"""The input gradient, or "saliency": how the prediction changes with each feature.
 
     .. math:: h(x) = \nabla_x t(x)
 
     Differs from the paper: signs and channels are kept; Simonyan et al. take the largest absolute
-    value over channels. See `postprocessed`.
+    value over channels. `postprocessed` makes maps of absolute values.
 
     Args:
-        target: See `Explainer`.
+        target: The number of the prediction that is explained.
 
     Example:
         >>> import torch
@@ -104,7 +54,7 @@ class InputTimesGradient(Explainer):
     For a net of ReLUs without biases the attributions of a logit sum to it.
 
     Args:
-        target: See `Explainer`.
+        target: The number of the prediction that is explained.
 
     Example:
         >>> import torch
@@ -129,19 +79,20 @@ class SmoothGrad(Explainer):
 
     .. math:: h(x) = \frac1K \sum_k \nabla t(x + \sigma z_k), \quad z_k \sim \mathcal N(0, I)
 
-    Draws are reproducible: all samples meet the same K draws of ``seed``, at every call, so that an
-    attribution depends neither on the batch nor on what was explained before. A ``generator`` gives
-    each sample and each call its own draws, as training wants it.
+    Draws are reproducible: all samples get the same K draws of ``seed``, at every call. An
+    attribution thus depends neither on the batch nor on earlier calls. A ``generator`` gives each
+    sample and each call its own draws, as training needs them.
 
-    Differs from the paper: the noise is in units of the input, not a share of each image's range.
+    Differs from the paper: the noise is in units of the input, and not relative to each image's
+    range.
 
     Args:
-        num_draws: K; 50 in the paper.
+        num_draws: Number K of draws; 50 in the paper.
         sigma: Standard deviation of the noise; 10 to 20 per cent of the range in the paper.
-        seed: Of the draws.
-        generator: Where draws come from instead of ``seed``; on the CPU.
-        max_rows: The most rows of one stacked pass; None is no ceiling.
-        target: See `Explainer`.
+        seed: Random seed for the draws.
+        generator: Random generator on the CPU, used instead of ``seed``.
+        max_rows: The most rows in one stacked pass; None sets no limit.
+        target: The number of the prediction that is explained.
 
     Example:
         >>> model = torch.nn.Linear(3, 2, bias=False)
@@ -173,15 +124,66 @@ class SmoothGrad(Explainer):
     @override
     def attribution(self, subject: Subject) -> Tensor:
         features = subject.features
-        own = self.generator is not None
+        draws_per_sample = self.generator is not None
         generator = self.generator or torch.Generator().manual_seed(self.seed)
-        size = (self.num_draws, len(features) if own else 1, *features.shape[1:])
+        size = (self.num_draws, len(features) if draws_per_sample else 1, *features.shape[1:])
         noise = self.sigma * torch.randn(size, generator=generator).to(features)
 
         def altered(copies: Tensor, samples: Tensor) -> Tensor:
-            return features[samples] + noise[copies, samples if own else 0]
+            return features[samples] + noise[copies, samples if draws_per_sample else 0]
 
         weights = torch.full((self.num_draws,), 1 / self.num_draws, dtype=torch.float64)
         return averaged_gradient(
             subject, altered, weights, target=self.target, max_rows=self.max_rows
         )
+
+
+def averaged_gradient(
+    subject: Subject,
+    altered: Callable[[Tensor, Tensor], Tensor],
+    weights: Tensor,
+    *,
+    target: Target,
+    max_rows: int | None,
+) -> Tensor:
+    r"""The weighted sum of gradients at altered copies, :math:`\sum_k w_k \nabla t(x_k)`.
+
+    Copies are made a few at a time, so that memory grows with ``max_rows`` alone. Only a
+    graph, if ``create_graph`` asks for one, keeps them all.
+
+    Args:
+        subject: The model and the samples.
+        altered: Function of the numbers of copies and of samples, both ``(R,)``, that gives the
+            features.
+        weights: The weight of each copy, ``(K,)``.
+        target: The number of the prediction that is differentiated.
+        max_rows: The most rows in one pass; None sets no limit.
+
+    Returns:
+        ``(N, *S)``.
+    """
+    features = subject.features
+    total = torch.zeros_like(features)
+    trailing = (1,) * (features.ndim - 1)
+    weights = weights.to(features)
+    for copies, samples in stacked_rows(len(weights), len(features), max_rows, features.device):
+        gradient = subject.probe(altered(copies, samples), samples).gradient(target)
+        weighted = weights[copies].reshape(-1, *trailing) * gradient
+        total = total.index_add(0, samples, weighted.to(total.dtype))
+    return total
+
+
+def stacked_rows(
+    num_copies: int, num_samples: int, max_rows: int | None, device: torch.device
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The copy and the sample of each row of stacked copies, at most ``max_rows`` at a time.
+
+    Example:
+        >>> for copies, samples in stacked_rows(2, 3, 4, torch.device("cpu")):
+        ...     print(copies.tolist(), samples.tolist())
+        [0, 0, 0, 1] [0, 1, 2, 0]
+        [1, 1] [1, 2]
+    """
+    total = num_copies * num_samples
+    for rows in torch.split(torch.arange(total, device=device), max_rows or total):
+        yield rows // num_samples, rows % num_samples

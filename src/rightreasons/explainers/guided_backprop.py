@@ -1,4 +1,4 @@
-"""Guided Backprop: only what speaks for the prediction flows back through an activation."""
+"""Guided Backprop: activations pass back positive gradients only."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _GUIDED = {
 
 @final
 class GuidedBackprop(Explainer):
-    r"""Guided Backprop: only what speaks for the prediction flows back.
+    r"""Guided Backprop: only positive gradients flow back through an activation.
 
     At every activation :math:`a = \sigma(z)` the gradient is replaced by
 
     .. math:: \nabla_z = \sigma'(z) \odot \max(\nabla_a, 0)
 
-    It works for modules and for calls such as ``F.relu(x)`` alike, since PyTorch's functions are
-    watched during the pass and no hook is set.
+    It works for modules and for calls such as ``F.relu(x)`` alike: calls of PyTorch's functions are
+    intercepted during the pass, and no hook is set.
 
-    Differs from the paper, which has ReLU alone: its relatives (Softplus, LeakyReLU, ELU, GELU,
-    SiLU and the like) are guided in the same way, as the alignment paper does with Softplus.
-    Sigmoid and Tanh pass the true gradient.
+    Differs from the paper, which guides ReLU alone. Its relatives (Softplus, LeakyReLU, ELU, GELU,
+    SiLU and the like) are guided as well, as the alignment paper does with Softplus. Sigmoid and
+    Tanh pass the true gradient.
 
     Args:
-        target: See `Explainer`.
+        target: The number of the prediction that is explained.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
@@ -65,10 +65,10 @@ class GuidedBackprop(Explainer):
 
 
 class _Guide:
-    """Whether gradients that flow back now are guided.
+    """A switch: whether gradients that flow back now are guided.
 
-    Only the attribution's own pass is. A later one, from a loss on the attribution to the weights,
-    meets the same activations and must take the true gradient.
+    Only the attribution's own backward pass is guided. A later one, from a loss on the attribution
+    to the weights, runs through the same activations and must take the true gradient.
     """
 
     is_on = False
@@ -89,7 +89,7 @@ class _Guided(torch.autograd.Function):
 
 
 class _Guiding(TorchFunctionMode):
-    """Puts `_Guided` behind every activation that is called."""
+    """Puts `_Guided` behind every activation function that is called."""
 
     def __init__(self, guide: _Guide) -> None:
         super().__init__()

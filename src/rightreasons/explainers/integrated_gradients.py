@@ -1,4 +1,4 @@
-"""Integrated Gradients: gradients summed along the way from a baseline to the sample."""
+"""Integrated Gradients: gradients summed on the line from a baseline to the sample."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _QUADRATURES = ("gauss_legendre", "trapezoid")
 
 @final
 class IntegratedGradients(Explainer):
-    r"""Integrated Gradients: gradients summed on the way from a baseline to the sample.
+    r"""Integrated Gradients: gradients summed on the line from a baseline to the sample.
 
     .. math:: h(x) = (x - b) \odot \int_0^1 \nabla t(b + \alpha (x - b)) \, d\alpha
 
-    Complete: attributions sum to :math:`t(x) - t(b)`, up to the error of the quadrature, which
-    `completeness_gap` reports. The kinks of a ReLU net spoil the order of both quadratures.
+    Attributions are complete: they sum to :math:`t(x) - t(b)`, up to the error of the quadrature,
+    which `completeness_gap` reports. The kinks of a ReLU net lower the order of both quadratures.
 
-    Differs from the paper: quadrature by Gauss and Legendre, which needs fewer steps than the
-    paper's Riemann sum; ``"trapezoid"`` is near to that.
+    Differs from the paper: Gauss-Legendre quadrature needs fewer steps than the paper's Riemann
+    sum. ``"trapezoid"`` is close to the paper's.
 
     Args:
-        baseline: Where nothing is to be seen: a number for all features, a tensor that broadcasts
-            to ``x``, or a function of ``x`` such as a blur. For token ids, of the embeddings.
-        num_steps: Gradients per sample; 20 to 300 in the paper.
+        baseline: An input without content: a number for all features, a tensor that broadcasts to
+            ``x``, or a function of ``x`` such as a blur. For token ids, a baseline of embeddings.
+        num_steps: Number of gradients per sample; 20 to 300 in the paper.
         quadrature: ``"gauss_legendre"`` or ``"trapezoid"``.
-        max_rows: The most rows of one stacked pass; None is no ceiling.
-        target: See `Explainer`.
+        max_rows: The most rows in one stacked pass; None sets no limit.
+        target: The number of the prediction that is explained.
 
     Example:
         >>> model = nn.Linear(3, 2)
@@ -80,40 +80,40 @@ class IntegratedGradients(Explainer):
 
     @override
     def attribution(self, subject: Subject) -> Tensor:
-        features, start = subject.features, self._start(subject.features)
-        way = features - start
-        places, weights = _nodes(self.quadrature, self.num_steps)
-        steps = places.to(features).reshape(-1, *[1] * (features.ndim - 1))
+        features, start = subject.features, self._baseline_features(subject.features)
+        difference = features - start
+        points, weights = _quadrature_points(self.quadrature, self.num_steps)
+        steps = points.to(features).reshape(-1, *[1] * (features.ndim - 1))
 
         def altered(copies: Tensor, samples: Tensor) -> Tensor:
-            return start[samples] + steps[copies] * way[samples]
+            return start[samples] + steps[copies] * difference[samples]
 
-        return way * averaged_gradient(
+        return difference * averaged_gradient(
             subject, altered, weights, target=self.target, max_rows=self.max_rows
         )
 
     def completeness_gap(
         self, model: nn.Module, x: Tensor, y: Tensor, *, attribution: Tensor | None = None
     ) -> Tensor:
-        r"""How far attributions miss their sum, :math:`\sum_i h_i(x) - (t(x) - t(b))`: ``(N,)``.
+        r"""The error of the attributions' sum, :math:`\sum_i h_i(x) - (t(x) - t(b))`: ``(N,)``.
 
         Args:
-            model: Gives logits ``(N, K)``.
-            x: As explained.
-            y: As explained.
-            attribution: Of this explainer, if it is there already.
+            model: A model that gives logits ``(N, K)``.
+            x: The explained samples.
+            y: The explained classes.
+            attribution: The attribution by this explainer, if it is known already.
         """
-        given = self(model, x, y) if attribution is None else attribution.detach()
+        known = self(model, x, y) if attribution is None else attribution.detach()
         with torch.no_grad():
             subject = Subject(model, x, y, create_graph=False)
             rows = torch.arange(len(x), device=x.device)
             ends = [
                 self.target(subject.probe(at, rows, needs_gradient=False).logits, subject.y)
-                for at in (subject.features, self._start(subject.features))
+                for at in (subject.features, self._baseline_features(subject.features))
             ]
-        return given.flatten(1).sum(dim=1) - (ends[0] - ends[1])
+        return known.flatten(1).sum(dim=1) - (ends[0] - ends[1])
 
-    def _start(self, features: Tensor) -> Tensor:
+    def _baseline_features(self, features: Tensor) -> Tensor:
         baseline = self.baseline(features) if callable(self.baseline) else self.baseline
         start = torch.as_tensor(baseline, dtype=features.dtype, device=features.device)
         try:
@@ -125,10 +125,10 @@ class IntegratedGradients(Explainer):
             ) from error
 
 
-def _nodes(quadrature: str, num_steps: int) -> tuple[Tensor, Tensor]:
+def _quadrature_points(quadrature: str, num_steps: int) -> tuple[Tensor, Tensor]:
     if quadrature == "gauss_legendre":
-        places, weights = np.polynomial.legendre.leggauss(num_steps)  # on [-1, 1]
-        return torch.from_numpy((places + 1) / 2), torch.from_numpy(weights / 2)
+        points, weights = np.polynomial.legendre.leggauss(num_steps)  # on [-1, 1]
+        return torch.from_numpy((points + 1) / 2), torch.from_numpy(weights / 2)
     weights = np.full(num_steps, 1 / (num_steps - 1))
     weights[[0, -1]] /= 2
     return torch.linspace(0, 1, num_steps, dtype=torch.float64), torch.from_numpy(weights)

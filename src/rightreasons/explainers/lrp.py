@@ -1,4 +1,8 @@
-"""Layer-wise relevance propagation, by ordinary operations and so differentiable."""
+"""Layer-wise relevance propagation (LRP).
+
+Relevance is computed with ordinary operations, and not with changed backward passes, so that
+autograd can differentiate it again.
+"""
 
 from __future__ import annotations
 
@@ -28,152 +32,41 @@ __all__ = [
     "box_rule",
     "epsilon_rule",
     "gamma_rule",
-    "shares",
+    "split_relevance",
     "z_plus_rule",
 ]
 
 Linear = Callable[[Tensor, Tensor], Tensor]
 """An affine layer without its bias: input and weight -> output, linear in both."""
-
-
-def z_plus_rule(linear: Linear, x: Tensor, weight: Tensor, relevance: Tensor) -> Tensor:
-    r"""The z+ rule, where only positive contributions count.
-
-    .. math:: R_i = \sum_j \frac{(x_i w_{ij})_+}{\sum_{i'} (x_{i'} w_{i'j})_+} R_j
-
-    For activations of at least 0 it is the paper's :math:`x_i w_{ij}^+`. The bias takes nothing.
-    """
-    pairs = [(x.clamp(min=0), weight.clamp(min=0))]
-    if bool((x < 0).any()):
-        pairs.append((x.clamp(max=0), weight.clamp(max=0)))
-    return _handed_down(linear, pairs, relevance)
-
-
-def box_rule(
-    linear: Linear, x: Tensor, weight: Tensor, relevance: Tensor, lower: Tensor, upper: Tensor
-) -> Tensor:
-    r"""The zB rule for inputs in a box :math:`[l, h]`, on which no contribution is negative.
-
-    .. math:: R_i = \sum_j \frac{x_i w_{ij} - l_i w_{ij}^+ - h_i w_{ij}^-}
-        {\sum_{i'} x_{i'} w_{i'j} - l_{i'} w_{i'j}^+ - h_{i'} w_{i'j}^-} R_j
-    """
-    # The same numbers as in the formula, without its cancellations.
-    pairs = [(x - lower, weight.clamp(min=0)), (x - upper, weight.clamp(max=0))]
-    return _handed_down(linear, pairs, relevance)
-
-
-def epsilon_rule(
-    linear: Linear,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    relevance: Tensor,
-    *,
-    epsilon: float,
-) -> Tensor:
-    r"""The epsilon rule: all contributions count, and the bias keeps its share.
-
-    .. math:: R_i = \sum_j \frac{x_i w_{ij}}{z_j + \epsilon \, \mathrm{sign}(z_j)} R_j,
-        \quad z_j = \sum_i x_i w_{ij} + b_j
-    """
-    return _handed_down(linear, [(x, weight)], relevance, bias=bias, epsilon=epsilon)
-
-
-def gamma_rule(
-    linear: Linear,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    relevance: Tensor,
-    *,
-    gamma: float,
-    epsilon: float,
-) -> Tensor:
-    r"""The gamma rule, which favours positive weights: :math:`w + \gamma w^+` for w and b."""
-    favoured = bias if bias is None else bias + gamma * bias.clamp(min=0)
-    pairs = [(x, weight + gamma * weight.clamp(min=0))]
-    return _handed_down(linear, pairs, relevance, bias=favoured, epsilon=epsilon)
-
-
-def shares(
-    contributions: Sequence[Tensor], relevance: Tensor, *, epsilon: float = 0.0
-) -> list[Tensor]:
-    """Split relevance among summands in proportion to their contributions.
-
-    Example:
-        >>> one, three = torch.tensor([1.0]), torch.tensor([3.0])
-        >>> [part.item() for part in shares([one, three], torch.tensor([8.0]))]
-        [2.0, 6.0]
-    """
-    total = reduce(operator.add, contributions)
-    rate = _rate(relevance, total, epsilon)
-    return [(part * rate).sum_to_size(part.shape) for part in contributions]
-
-
-def _handed_down(
-    linear: Linear,
-    pairs: Sequence[tuple[Tensor, Tensor]],
-    relevance: Tensor,
-    *,
-    bias: Tensor | None = None,
-    epsilon: float = 0.0,
-) -> Tensor:
-    outputs, pulls = zip(*(_pass(linear, x, weight) for x, weight in pairs), strict=True)
-    total: Tensor = reduce(operator.add, outputs)
-    if bias is not None:
-        total = total + bias
-    rate = _rate(relevance, total, epsilon)
-    parts: list[Tensor] = [x * pull(rate) for (x, _), pull in zip(pairs, pulls, strict=True)]
-    return reduce(operator.add, parts)
-
-
-def _pass(linear: Linear, x: Tensor, weight: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """The output, and what pulls a tensor of its shape back to the input."""
-    passed: Any = torch.func.vjp(lambda given: linear(given, weight), x)
-    return passed[0], lambda rate: passed[1](rate)[0]
-
-
-def _rate(relevance: Tensor, total: Tensor, epsilon: float) -> Tensor:
-    """Relevance per unit of contribution; nothing where nothing was contributed.
-
-    A total so small that a rate would overflow, as of a Softplus far below 0, counts as nothing.
-    """
-    if epsilon:
-        total = total + torch.where(total < 0, -epsilon, epsilon)
-    is_empty = total.abs() <= torch.finfo(total.dtype).tiny ** 0.5
-    return torch.where(is_empty, 0, relevance / torch.where(is_empty, 1, total))
-
-
 Bound = float | Sequence[float] | Tensor
 """One number, one for each channel, or a tensor that broadcasts to the input."""
-
 _RULES = ("z_plus", "epsilon", "gamma")
 
 
 @final
 class LRP(Explainer):
-    r"""Layer-wise relevance propagation: the prediction handed down layer by layer.
+    r"""Layer-wise relevance propagation: relevance of the prediction, passed down layer by layer.
 
     Relevance starts as :math:`\partial t / \partial f` at the logits, which is 1 for the label and
-    0 for the others if the target is a logit. Each layer hands it to its inputs in proportion to
-    what they contributed: by `z_plus_rule`, `epsilon_rule` or `gamma_rule`, and by `box_rule` if it
-    reads the input. Activations pass it on as it is, max pooling gives it to the winners, and
-    BatchNorm is folded into the layer before it. A residual sum splits it in proportion to its
-    summands, with ``rule="z_plus"`` to their absolute values.
+    0 for the others if the target is a logit. Each layer splits it among its inputs in proportion
+    to their contributions: by `z_plus_rule`, `epsilon_rule` or `gamma_rule`, and by `box_rule` if
+    it reads the input. Activations pass it on as it is, max pooling gives it to the largest
+    elements, and BatchNorm is folded into the layer before it. A residual sum splits it in
+    proportion to its summands, with ``rule="z_plus"`` to their absolute values.
 
     With ``rule="z_plus"`` relevance is conserved: attributions of a logit sum to 1, but for units
     to which nothing contributed. The other rules leave the biases their share.
 
-    Differs from the paper: activations may be negative, see `z_plus_rule`.
+    Differs from the paper: `z_plus_rule` allows negative activations.
 
     Args:
-        rule: Of all layers that do not read the input; ``"z_plus"`` in the paper.
-        valid_range: The lowest and the highest value an input can have, in units of ``x``: numbers,
-            or one number a channel; ``card.valid_range`` of a data set. None applies ``rule`` to
+        rule: The rule for all layers that do not read the input; ``"z_plus"`` in the paper.
+        valid_range: Smallest and largest value of an input, in units of ``x``: numbers, or one
+            number per channel, such as ``card.valid_range`` of a data set. None applies ``rule`` to
             the first layer as well.
-        epsilon: Keeps denominators from zero in the epsilon and gamma rules.
+        epsilon: A small number that keeps denominators of the epsilon and gamma rules from zero.
         gamma: How much the gamma rule favours positive weights.
-        target: See `Explainer`.
+        target: The number of the prediction that is explained.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(3, 4), nn.Softplus(), nn.Linear(4, 2))
@@ -196,7 +89,7 @@ class LRP(Explainer):
     ) -> None:
         super().__init__(target=target)
         self.rule = check_choice("rule", rule, _RULES)
-        self.valid_range = None if valid_range is None else _checked_range(valid_range)
+        self.valid_range = None if valid_range is None else _check_range(valid_range)
         self.epsilon = positive_float("epsilon", epsilon)
         self.gamma = positive_float("gamma", gamma)
 
@@ -207,7 +100,7 @@ class LRP(Explainer):
         batch = Batch.trusted(x=subject.features, y=subject.y)
         with out_of_place(subject.model):
             probe = Probe.at_test_time(graph, batch, create_graph=subject.create_graph)
-            boxes = self._boxes(graph, subject.features)
+            boxes = self._input_boxes(graph, subject.features)
             target = self.target
             start = torch.func.grad(lambda logits: target(logits, subject.y).sum())(probe.logits)
             relevance: dict[fx.Node, Tensor] = {graph.sink: start}
@@ -215,17 +108,18 @@ class LRP(Explainer):
                 if node not in relevance:
                     continue
                 operation = graph.operations[node]
-                parts = self._handed_down(graph, operation, boxes, relevance.pop(node))
+                parts = self._hand_down(graph, operation, boxes, relevance.pop(node))
                 for parent, part in zip(operation.parents, parts, strict=True):
                     relevance[parent] = relevance[parent] + part if parent in relevance else part
-        graph.operations.clear()  # they know the graph: without this cycle memory is freed at once
+        # Operations refer to the graph. Breaking the cycle frees the activations at once.
+        graph.operations.clear()
         return relevance.get(graph.source, torch.zeros_like(subject.features))
 
-    def _boxes(self, graph: RelevanceGraph, x: Tensor) -> dict[fx.Node, Interval]:
-        """Where values lie that are the input itself: moved, selected, scaled or shifted."""
+    def _input_boxes(self, graph: RelevanceGraph, x: Tensor) -> dict[fx.Node, Interval]:
+        """The boxes of nodes that only move, select, scale or shift the input."""
         if self.valid_range is None:
             return {}
-        boxes = {graph.source: _box(self.valid_range, x)}
+        boxes = {graph.source: _input_box(self.valid_range, x)}
         for node, operation in graph.operations.items():
             inherited = [boxes[parent] for parent in operation.parents if parent in boxes]
             is_whole = bool(inherited) and len(inherited) == len(operation.parents)
@@ -234,7 +128,7 @@ class LRP(Explainer):
                 boxes[node] = Interval(torch.minimum(*ends), torch.maximum(*ends))
         return boxes
 
-    def _handed_down(
+    def _hand_down(
         self,
         graph: RelevanceGraph,
         operation: Operation,
@@ -248,17 +142,17 @@ class LRP(Explainer):
             case Kind.ROUTE:
                 return torch.func.vjp(operation.function, *inputs)[1](relevance)  # type: ignore[no-any-return]
             case Kind.SUM:
-                return self._split(operation, inputs, relevance)
+                return self._split_sum(operation, inputs, relevance)
             case Kind.AFFINE:
-                linear, weight, bias = _affine(operation)
+                linear, weight, bias = _affine_parts(operation)
             case Kind.AVERAGE:
-                linear, weight, bias = _average(operation, inputs[0])
+                linear, weight, bias = _average_parts(operation, inputs[0])
         box = boxes.get(operation.parents[0])
         if box is not None:
             return [box_rule(linear, inputs[0], weight, relevance, *box)]
-        return [self._by_rule(linear, inputs[0], weight, bias, relevance)]
+        return [self._apply_rule(linear, inputs[0], weight, bias, relevance)]
 
-    def _by_rule(
+    def _apply_rule(
         self, linear: Linear, x: Tensor, weight: Tensor, bias: Tensor | None, relevance: Tensor
     ) -> Tensor:
         if self.rule == "z_plus":
@@ -269,26 +163,138 @@ class LRP(Explainer):
             linear, x, weight, bias, relevance, gamma=self.gamma, epsilon=self.epsilon
         )
 
-    def _split(
+    def _split_sum(
         self, operation: Operation, inputs: Sequence[Tensor], relevance: Tensor
     ) -> list[Tensor]:
-        # What a summand adds, with its sign in a difference.
-        nothing = [torch.zeros_like(summand) for summand in inputs]
+        # The contribution of each summand, with its sign in a difference.
+        zeros = [torch.zeros_like(summand) for summand in inputs]
         added = [
-            operation.function(inputs[0], nothing[1]),
-            operation.function(nothing[0], inputs[1]),
+            operation.function(inputs[0], zeros[1]),
+            operation.function(zeros[0], inputs[1]),
         ]
         if self.rule == "z_plus":
-            parts = shares([part.abs() for part in added], relevance)
+            parts = split_relevance([part.abs() for part in added], relevance)
         elif self.rule == "epsilon":
-            parts = shares(added, relevance, epsilon=self.epsilon)
+            parts = split_relevance(added, relevance, epsilon=self.epsilon)
         else:
             favoured = [part + self.gamma * part.clamp(min=0) for part in added]
-            parts = shares(favoured, relevance, epsilon=self.epsilon)
+            parts = split_relevance(favoured, relevance, epsilon=self.epsilon)
         return [part.sum_to_size(x.shape) for part, x in zip(parts, inputs, strict=True)]
 
 
-def _affine(operation: Operation) -> tuple[Linear, Tensor, Tensor | None]:
+def z_plus_rule(linear: Linear, x: Tensor, weight: Tensor, relevance: Tensor) -> Tensor:
+    r"""The z+ rule, where only positive contributions count.
+
+    .. math:: R_i = \sum_j \frac{(x_i w_{ij})_+}{\sum_{i'} (x_{i'} w_{i'j})_+} R_j
+
+    For activations of at least 0 it is the paper's :math:`x_i w_{ij}^+`. The bias gets none.
+    """
+    pairs = [(x.clamp(min=0), weight.clamp(min=0))]
+    if bool((x < 0).any()):
+        pairs.append((x.clamp(max=0), weight.clamp(max=0)))
+    return _hand_down(linear, pairs, relevance)
+
+
+def box_rule(
+    linear: Linear, x: Tensor, weight: Tensor, relevance: Tensor, lower: Tensor, upper: Tensor
+) -> Tensor:
+    r"""The zB rule for inputs in a box :math:`[l, h]`, on which no contribution is negative.
+
+    .. math:: R_i = \sum_j \frac{x_i w_{ij} - l_i w_{ij}^+ - h_i w_{ij}^-}
+        {\sum_{i'} x_{i'} w_{i'j} - l_{i'} w_{i'j}^+ - h_{i'} w_{i'j}^-} R_j
+    """
+    # The numbers of the formula, rearranged so that nothing cancels.
+    pairs = [(x - lower, weight.clamp(min=0)), (x - upper, weight.clamp(max=0))]
+    return _hand_down(linear, pairs, relevance)
+
+
+def epsilon_rule(
+    linear: Linear,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    relevance: Tensor,
+    *,
+    epsilon: float,
+) -> Tensor:
+    r"""The epsilon rule: all contributions count, and the bias keeps its share.
+
+    .. math:: R_i = \sum_j \frac{x_i w_{ij}}{z_j + \epsilon \, \mathrm{sign}(z_j)} R_j,
+        \quad z_j = \sum_i x_i w_{ij} + b_j
+    """
+    return _hand_down(linear, [(x, weight)], relevance, bias=bias, epsilon=epsilon)
+
+
+def gamma_rule(
+    linear: Linear,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    relevance: Tensor,
+    *,
+    gamma: float,
+    epsilon: float,
+) -> Tensor:
+    r"""The gamma rule, which favours positive weights: :math:`w + \gamma w^+` for w and b."""
+    favoured = bias if bias is None else bias + gamma * bias.clamp(min=0)
+    pairs = [(x, weight + gamma * weight.clamp(min=0))]
+    return _hand_down(linear, pairs, relevance, bias=favoured, epsilon=epsilon)
+
+
+def split_relevance(
+    contributions: Sequence[Tensor], relevance: Tensor, *, epsilon: float = 0.0
+) -> list[Tensor]:
+    """Split relevance among summands in proportion to their contributions.
+
+    Example:
+        >>> one, three = torch.tensor([1.0]), torch.tensor([3.0])
+        >>> [part.item() for part in shares([one, three], torch.tensor([8.0]))]
+        [2.0, 6.0]
+    """
+    total = reduce(operator.add, contributions)
+    rate = _relevance_rate(relevance, total, epsilon)
+    return [(part * rate).sum_to_size(part.shape) for part in contributions]
+
+
+def _hand_down(
+    linear: Linear,
+    pairs: Sequence[tuple[Tensor, Tensor]],
+    relevance: Tensor,
+    *,
+    bias: Tensor | None = None,
+    epsilon: float = 0.0,
+) -> Tensor:
+    outputs, pulls = zip(
+        *(_forward_and_pullback(linear, x, weight) for x, weight in pairs), strict=True
+    )
+    total: Tensor = reduce(operator.add, outputs)
+    if bias is not None:
+        total = total + bias
+    rate = _relevance_rate(relevance, total, epsilon)
+    parts: list[Tensor] = [x * pull(rate) for (x, _), pull in zip(pairs, pulls, strict=True)]
+    return reduce(operator.add, parts)
+
+
+def _forward_and_pullback(
+    linear: Linear, x: Tensor, weight: Tensor
+) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """The output, and the function that multiplies by the transposed weight."""
+    output_and_vjp: Any = torch.func.vjp(lambda given: linear(given, weight), x)
+    return output_and_vjp[0], lambda rate: output_and_vjp[1](rate)[0]
+
+
+def _relevance_rate(relevance: Tensor, total: Tensor, epsilon: float) -> Tensor:
+    """Relevance per unit of contribution; zero where the total contribution is zero.
+
+    A total so small that the rate would overflow, as behind a Softplus far below 0, counts as zero.
+    """
+    if epsilon:
+        total = total + torch.where(total < 0, -epsilon, epsilon)
+    is_empty = total.abs() <= torch.finfo(total.dtype).tiny ** 0.5
+    return torch.where(is_empty, 0, relevance / torch.where(is_empty, 1, total))
+
+
+def _affine_parts(operation: Operation) -> tuple[Linear, Tensor, Tensor | None]:
     """The layer without its bias, its weight and its bias, with BatchNorm folded in."""
     layer: Any = operation.layer
     norm: Any = operation.norm
@@ -307,11 +313,11 @@ def _affine(operation: Operation) -> tuple[Linear, Tensor, Tensor | None]:
     return lambda x, w: layer._conv_forward(x, w, None), weight, bias
 
 
-def _average(operation: Operation, x: Tensor) -> tuple[Linear, Tensor, None]:
+def _average_parts(operation: Operation, x: Tensor) -> tuple[Linear, Tensor, None]:
     return lambda x, w: operation.function(x * w), x.new_ones(()), None
 
 
-def _checked_range(valid_range: tuple[Bound, Bound]) -> tuple[Bound, Bound]:
+def _check_range(valid_range: tuple[Bound, Bound]) -> tuple[Bound, Bound]:
     lower, upper = (torch.as_tensor(bound, dtype=torch.float64) for bound in valid_range)
     if not bool((lower < upper).all()):
         raise InvalidSettingError(
@@ -320,7 +326,7 @@ def _checked_range(valid_range: tuple[Bound, Bound]) -> tuple[Bound, Bound]:
     return valid_range
 
 
-def _box(valid_range: tuple[Bound, Bound], x: Tensor) -> Interval:
+def _input_box(valid_range: tuple[Bound, Bound], x: Tensor) -> Interval:
     bounds = [torch.as_tensor(bound, dtype=x.dtype, device=x.device) for bound in valid_range]
     trailing = [1] * (x.ndim - 2)
     lower, upper = (

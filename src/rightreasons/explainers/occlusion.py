@@ -26,17 +26,17 @@ class Occlusion(Explainer):
     .. math:: h_i(x) = \frac{1}{|W_i|} \sum_{w \in W_i} t(x) - t(x \text{ with } w \text{ covered})
 
     :math:`W_i` are the windows that hold feature i. A window is a square of pixels over all
-    channels, a run of numeric columns, or a run of tokens. For evaluation only: it is a difference
-    of many passes, so `create_graph` is refused.
+    channels, a run of numeric columns, or a run of tokens. It is for evaluation only: it needs many
+    passes, so `create_graph` is refused.
 
     Differs from the paper: overlapping windows are averaged, not kept apart.
 
     Args:
         window: Side of the window, in pixels, columns or tokens.
-        stride: Distance of windows, at most ``window``; the same as it if None.
-        value: What covers them, in units of the input; of embeddings for tokens.
-        max_rows: The most rows of one stacked pass; None is no ceiling.
-        target: See `Explainer`.
+        stride: Distance between windows, at most ``window``; None takes ``window``.
+        value: The value that covers a window, in units of the input (or of embeddings).
+        max_rows: The most rows in one stacked pass; None sets no limit.
+        target: The number of the prediction that is explained.
 
     Example:
         >>> model = torch.nn.Linear(3, 2)
@@ -88,9 +88,9 @@ class Occlusion(Explainer):
         return total / count
 
     def _corners(self, features: Tensor, *, has_tokens: bool) -> tuple[Tensor, Sequence[int]]:
-        """Where windows start, ``(K, axes)``, and along which axes they move."""
+        """The first indices of the windows, ``(K, axes)``, and the axes along which they move."""
         axes = [1] if has_tokens or features.ndim == 2 else range(2, features.ndim)
-        # The last window is the first that meets the end.
+        # The last window is the first one that reaches the end.
         reaches = [max(1, features.shape[axis] - self.window + self.stride) for axis in axes]
         starts = [torch.arange(0, reach, self.stride) for reach in reaches]
         corners = torch.cartesian_prod(*starts).reshape(-1, len(starts))
@@ -101,9 +101,9 @@ class Occlusion(Explainer):
         shape = [1] * (features.ndim - 1)
         cover = torch.ones(len(corners), *shape, dtype=torch.bool, device=features.device)
         for axis, start in zip(axes, corners.T, strict=True):
-            place = torch.arange(features.shape[axis], device=features.device)
-            inside = (place >= start[:, None]) & (place < start[:, None] + self.window)
-            along = [len(corners), *shape]
-            along[axis] = len(place)
-            cover = cover & inside.reshape(along)
+            index = torch.arange(features.shape[axis], device=features.device)
+            inside = (index >= start[:, None]) & (index < start[:, None] + self.window)
+            along_axis = [len(corners), *shape]
+            along_axis[axis] = len(index)
+            cover = cover & inside.reshape(along_axis)
         return cover

@@ -1,4 +1,4 @@
-"""A model as the graph relevance runs through: what each operation is, and what it read."""
+"""A model as a graph of operations, each with the way relevance passes through it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ __all__ = ["Kind", "Operation", "RelevanceGraph"]
 
 
 class Kind(Enum):
-    """What an operation does with relevance."""
+    """How relevance passes from an operation's output to its inputs."""
 
     AFFINE = auto()
-    """Linear or convolution: hands it down by a rule."""
+    """Linear layer or convolution: a rule splits it."""
     AVERAGE = auto()
-    """Average pooling and the like: by the same rule, with weights that are not negative."""
+    """Average pooling and the like: the same rule, with weights that are not negative."""
     ROUTE = auto()
-    """Moves, selects or repeats entries: hands it to the entries it took."""
+    """Moves, selects or repeats elements: it goes to the elements that were taken."""
     PASS = auto()
-    """Each entry has one entry to come from: hands it down as it is."""
+    """Each element comes from one element, which gets its relevance."""
     SCALE = auto()
-    """As PASS, and affine with constants, so that a box stays a box."""
+    """As PASS, and affine with constants, so that a box is mapped to a box."""
     SUM = auto()
-    """Splits it among its summands."""
+    """A sum: it is split among the summands."""
 
 
 _AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -84,26 +84,25 @@ _SAME_AS = {"div": "truediv", "subtract": "sub", "multiply": "mul"}
 
 @dataclass(frozen=True)
 class Operation:
-    """One step of the pass, and what is needed to hand relevance down through it."""
+    """One operation of the pass, with all that passing relevance through it needs."""
 
     kind: Kind
     parents: tuple[fx.Node, ...]
     function: Callable[..., Tensor]
-    """Its output, from the values of its parents."""
+    """Computes its output from the values of its parents."""
     layer: nn.Module | None = None
     norm: nn.Module | None = None
-    """A BatchNorm that alone reads this layer and is folded into it."""
+    """A BatchNorm that is folded into this layer, since nothing else reads the layer."""
 
 
 class RelevanceGraph(nn.Module):
-    """Runs a model operation by operation and remembers what each is and gave.
+    """Runs a model operation by operation and records each with its output.
 
-    Called with ``x`` it gives the logits; `values`, `operations` (of everything that depends on
-    ``x``, in order), `source` and `sink` are there afterwards. All operations without a rule are
-    refused at once.
+    A call with ``x`` gives the logits. It fills `values`, `source`, `sink`, and in `operations`, in
+    order, all that depend on ``x``. One error names all operations without a rule.
 
     Args:
-        model: One that `torch.fx` can trace.
+        model: A model that `torch.fx` can trace.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -126,15 +125,15 @@ class RelevanceGraph(nn.Module):
         self.values = {self.source: x}
         self.operations = {}
         unsupported = []
-        carriers = {self.source}  # what depends on x
+        dependent = {self.source}  # nodes whose values depend on x
         for node in others[:-1]:
             value = self.values[node] = self._run(node, {})
-            if carriers.isdisjoint(node.all_input_nodes) or not _holds_features(value):
+            if dependent.isdisjoint(node.all_input_nodes) or not _holds_features(value):
                 continue
-            carriers.add(node)
-            operation = self._operation(node, carriers) if isinstance(value, Tensor) else None
+            dependent.add(node)
+            operation = self._operation(node, dependent) if isinstance(value, Tensor) else None
             if operation is None:
-                unsupported.append(self._described(node))
+                unsupported.append(self._describe(node))
             else:
                 self.operations[node] = operation
         if unsupported:
@@ -158,14 +157,14 @@ class RelevanceGraph(nn.Module):
             return getattr(args[0], call_name(node.target))(*args[1:], **kwargs)
         return run_node(node, self.root, args, kwargs, with_hooks=True)
 
-    def _operation(self, node: fx.Node, carriers: set[fx.Node]) -> Operation | None:
-        parents = tuple(parent for parent in node.all_input_nodes if parent in carriers)
+    def _operation(self, node: fx.Node, dependent: set[fx.Node]) -> Operation | None:
+        parents = tuple(parent for parent in node.all_input_nodes if parent in dependent)
 
         def function(*values: Tensor) -> Tensor:
             return self._run(node, dict(zip(parents, values, strict=True)))  # type: ignore[no-any-return]
 
         if node.op != "call_module":
-            kind = _kind_of_call(node, carriers)
+            kind = _kind_of_call(node, dependent)
             return None if kind is None else Operation(kind, parents, function)
         layer = self.root.get_submodule(str(node.target))
         kinds = [kind for kind, types in _MODULES.items() if isinstance(layer, types)]
@@ -181,7 +180,7 @@ class RelevanceGraph(nn.Module):
         has_channels = not isinstance(operation.layer, nn.Linear) or self.values[node].ndim == 2
         return operation.kind is Kind.AFFINE and is_last and has_channels
 
-    def _described(self, node: fx.Node) -> str:
+    def _describe(self, node: fx.Node) -> str:
         if node.op == "call_module":
             name = type(self.root.get_submodule(str(node.target))).__name__
             return f"`{module_path(node.target)}` ({name})"
@@ -194,12 +193,12 @@ def _is_leaf(module: nn.Module) -> bool:
     return any(runs_as(module, kind) for kinds in _MODULES.values() for kind in kinds)
 
 
-def _kind_of_call(node: fx.Node, carriers: set[fx.Node]) -> Kind | None:
+def _kind_of_call(node: fx.Node, dependent: set[fx.Node]) -> Kind | None:
     name = call_name(node.target)
     name = _SAME_AS.get(name, name)
     if name not in _ARITHMETIC:
         return _KINDS.get(name)
-    operands = [arg for arg in node.args[:2] if arg in carriers]
+    operands = [arg for arg in node.args[:2] if arg in dependent]
     if node.kwargs or not operands:
         return None
     if len(operands) == 1:

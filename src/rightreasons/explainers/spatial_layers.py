@@ -1,4 +1,4 @@
-"""Which layers of a model hold maps of features: the last one, and one of each resolution."""
+"""The layers of a model that give maps of features: the last one, and one per resolution."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rightreasons.types import Batch
 
 __all__ = ["last_spatial_layer", "resolution_layers"]
 
-# What they give was made by the layer before them, at the resolution that layer had.
-_FEATURELESS = (
+# These layers compute no features: their input did, at the resolution it had.
+_WITHOUT_FEATURES = (
     *(nn.MaxPool2d, nn.AvgPool2d, nn.LPPool2d, nn.FractionalMaxPool2d),
     *(nn.AdaptiveMaxPool2d, nn.AdaptiveAvgPool2d, nn.Identity, nn.ZeroPad2d, nn.ReflectionPad2d),
     *(nn.ReplicationPad2d, nn.ConstantPad2d, nn.Dropout, nn.Dropout2d, nn.AlphaDropout),
@@ -26,15 +26,14 @@ _FEATURELESS = (
 
 
 def last_spatial_layer(model: nn.Module, x: Tensor) -> str:
-    """The last layer, by execution, with maps of features: where Grad-CAM looks by default.
+    """The last executed layer that gives maps of features: the default of Grad-CAM.
 
-    Maps are ``(N, C, H, W)`` of more than one pixel. Pooling, padding, dropout and
-    `Normalise` make no features and do not count, so that a net that pools at its end is read
-    before it does.
+    Maps are ``(N, C, H, W)`` of more than one pixel. Pooling, padding, dropout and `Normalise`
+    compute no features and do not count: if a net ends with pooling, the layer before is taken.
 
     Args:
-        model: Gives logits.
-        x: Inputs it can take; one sample is passed through.
+        model: A model that gives logits.
+        x: Inputs of the model; one sample is passed through.
 
     Example:
         >>> model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten())
@@ -47,13 +46,13 @@ def last_spatial_layer(model: nn.Module, x: Tensor) -> str:
 def resolution_layers(model: nn.Module, x: Tensor) -> list[str]:
     """The last layer, or block of layers, of each resolution, in order of execution.
 
-    A block that ends at a smaller resolution than it begins at, as some of a ResNet-50 or an
-    EfficientNet do, may have layers of its own at the larger one. What they give is not yet the
-    block's and in a ResNet goes beside its shortcut, so the block before is taken.
+    Some blocks of a ResNet-50 or an EfficientNet end at a smaller resolution than they begin with,
+    and have layers at the larger one. Their output is not the block's, and in a ResNet a shortcut
+    goes past them. For the larger resolution the block before is taken instead.
 
     Args:
-        model: Gives logits.
-        x: Inputs it can take; one sample is passed through.
+        model: A model that gives logits.
+        x: Inputs of the model; one sample is passed through.
 
     Example:
         >>> from rightreasons.models import resnet18
@@ -64,21 +63,22 @@ def resolution_layers(model: nn.Module, x: Tensor) -> list[str]:
     modules = {name: module for name, module in model.named_modules() if name}
     with torch.no_grad():
         recorded = Probe.at_test_time(model, batch, layers=list(modules)).activations
-    planes = {name: output for name, output in recorded.items() if _is_plane(output)}
-    made_elsewhere = {
-        id(output) for name, output in planes.items() if isinstance(modules[name], _FEATURELESS)
+    maps = {name: output for name, output in recorded.items() if _is_map(output)}
+    copied = {  # outputs of a layer without features, also where a block hands them on
+        id(output) for name, output in maps.items() if isinstance(modules[name], _WITHOUT_FEATURES)
     }
-    made = {name: output for name, output in planes.items() if id(output) not in made_elsewhere}
+    computed = {name: output for name, output in maps.items() if id(output) not in copied}
     ends = {
         name: output[0, 0].numel()
-        for name, output in made.items()
-        if not isinstance(modules[name], nn.Sequential)  # nothing goes past a chain's layers
+        for name, output in computed.items()
+        if not isinstance(modules[name], nn.Sequential)  # no shortcut goes past a chain's layers
     }
     layers: dict[tuple[int, ...], str] = {}
-    for name, output in made.items():  # a block ends after its layers
+    for name, output in computed.items():  # a block ends after its layers
         size = tuple(output.shape[2:])
         earlier = layers.get(size, name)
-        if math.prod(size) > 1 and _num_left(name, size, ends) <= _num_left(earlier, size, ends):
+        num, num_earlier = (_num_smaller_blocks(layer, size, ends) for layer in (name, earlier))
+        if math.prod(size) > 1 and num <= num_earlier:
             layers.pop(size, None)
             layers[size] = name
     if not layers:
@@ -90,12 +90,12 @@ def resolution_layers(model: nn.Module, x: Tensor) -> list[str]:
     return list(layers.values())
 
 
-def _is_plane(output: object) -> TypeGuard[Tensor]:
+def _is_map(output: object) -> TypeGuard[Tensor]:
     return isinstance(output, Tensor) and output.ndim == 4
 
 
-def _num_left(name: str, size: tuple[int, ...], ends: Mapping[str, int]) -> int:
-    """How many of the blocks around a layer end at fewer pixels than it has."""
+def _num_smaller_blocks(name: str, size: tuple[int, ...], ends: Mapping[str, int]) -> int:
+    """The number of blocks around a layer that end with fewer pixels than it has."""
     parts = name.split(".")
     around = (".".join(parts[:number]) for number in range(1, len(parts)))
     return sum(ends.get(block, math.inf) < math.prod(size) for block in around)

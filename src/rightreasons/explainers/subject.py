@@ -1,4 +1,4 @@
-"""What gets explained: a model at samples, with the tensor that carries the attribution."""
+"""The subject of an explanation: a model, samples, and the tensor that is explained."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["Subject"]
 
 
 class Subject:
-    """A model and the samples it is explained at, always as at test time.
+    """A model and the samples at which it is explained, always as at test time.
 
     Floating point inputs are the features themselves. Integer inputs are token ids: their features
-    are what the first `nn.Embedding` makes of them, ``(N, T, E)``.
+    are the outputs of the first `nn.Embedding`, ``(N, T, E)``.
 
     Args:
-        model: Gives logits ``(N, K)``.
-        x: ``(N, *S)``.
-        y: ``(N,)``: the class of each sample that is explained; None is the one the model predicts,
-            read off the first pass that is made.
-        create_graph: Whether attributions must reach weights and ``x``.
+        model: A model that gives logits ``(N, K)``.
+        x: The samples, ``(N, *S)``.
+        y: The explained class of each sample, ``(N,)``; None takes the predicted classes, from the
+            first pass.
+        create_graph: Whether gradients of attributions must reach weights and ``x``.
 
     Example:
         >>> model = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(12, 2))
@@ -40,7 +40,7 @@ class Subject:
     def __init__(
         self, model: nn.Module, x: Tensor, y: Tensor | None, *, create_graph: bool
     ) -> None:
-        batch = Batch(x=x, y=_no_class(x) if y is None else y)
+        batch = Batch(x=x, y=_zero_labels(x) if y is None else y)
         if not len(batch):
             raise InvalidBatchError("Expected at least one sample to explain, but got none.")
         self.model = innermost(model)
@@ -48,11 +48,11 @@ class Subject:
         self._y = None if y is None else batch.y
         self.has_tokens = not x.is_floating_point()
         self._embedding = _first_embedding(self.model, x) if self.has_tokens else None
-        self.features = self._embedded()
+        self.features = self._embed()
 
     @property
     def y(self) -> Tensor:
-        """The classes that are explained ``(N,)``; a pass tells them if none was made before."""
+        """The explained classes ``(N,)``; without any given or predicted, the model runs once."""
         if self._y is None:
             self.probe(needs_gradient=False)
         return cast(Tensor, self._y)
@@ -65,11 +65,11 @@ class Subject:
         needs_gradient: bool = True,
         layers: Sequence[str] = (),
     ) -> Probe:
-        """Pass features through the model: its own, or altered copies of some samples.
+        """Run the model at the samples' features, or at altered copies of some samples.
 
         Args:
-            features: ``(R, *S)``; the subject's own if None.
-            samples: ``(R,)``: which sample each row is a copy of; needed with ``features``.
+            features: Altered features, ``(R, *S)``; None takes the samples'.
+            samples: The sample of which each row is a copy, ``(R,)``; needed with ``features``.
             needs_gradient: Whether gradients will be taken.
             layers: Names of the model's layers whose activations are recorded.
         """
@@ -81,7 +81,7 @@ class Subject:
             model, prefix = _BehindEmbedding(self.model, self._embedding, tokens), "model."
         probe = Probe.at_test_time(
             model,
-            Batch.trusted(x=features, y=_no_class(features) if y is None else y),
+            Batch.trusted(x=features, y=_zero_labels(features) if y is None else y),
             needs_gradient=needs_gradient,
             create_graph=self.create_graph,
             layers=[prefix + layer for layer in layers],
@@ -95,14 +95,14 @@ class Subject:
         return probe.replace(activations=activations)
 
     def refuse_tokens(self, explainer: str) -> None:
-        """Raise if the samples are token ids, which ``explainer`` cannot work with."""
+        """Raise if the samples are token ids, which ``explainer`` cannot explain."""
         if self.has_tokens:
             raise InvalidBatchError(
                 f"Expected floating point `x` for {explainer}, but got token ids. Use "
                 "InputGradient, SmoothGrad or IntegratedGradients, which explain their embeddings."
             )
 
-    def _embedded(self) -> Tensor:
+    def _embed(self) -> Tensor:
         if self._embedding is None:
             return self.x if self.create_graph else self.x.detach()
         with torch.set_grad_enabled(self.create_graph):
@@ -110,23 +110,23 @@ class Subject:
         return features
 
 
-def _no_class(x: Tensor) -> Tensor:
+def _zero_labels(x: Tensor) -> Tensor:
     return torch.zeros(len(x), dtype=torch.long, device=x.device)
 
 
 class _BehindEmbedding(nn.Module):
-    """A token model that is given the embeddings of its tokens."""
+    """A token model as a function of its tokens' embeddings, which replace those it looks up."""
 
     def __init__(self, model: nn.Module, embedding: nn.Embedding, tokens: Tensor) -> None:
         super().__init__()
         self.model, self.embedding, self.tokens = model, embedding, tokens
 
     def forward(self, features: Tensor) -> Tensor:
-        def replaced(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        def replace_output(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
             del module
-            return features if _same_tokens(inputs[0], self.tokens) else output
+            return features if _are_same_tokens(inputs[0], self.tokens) else output
 
-        hook = self.embedding.register_forward_hook(replaced)
+        hook = self.embedding.register_forward_hook(replace_output)
         try:
             logits: Tensor = self.model(self.tokens)
         finally:
@@ -134,17 +134,17 @@ class _BehindEmbedding(nn.Module):
         return logits
 
 
-class _FoundError(Exception):
+class _FoundEmbedding(Exception):
     """Ends a pass as soon as the embedding is known."""
 
 
 def _first_embedding(model: nn.Module, tokens: Tensor) -> nn.Embedding:
-    found: list[nn.Embedding] = []
+    embeddings: list[nn.Embedding] = []
 
     def stop(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        if isinstance(module, nn.Embedding) and _same_tokens(inputs[0], tokens):
-            found.append(module)
-            raise _FoundError
+        if isinstance(module, nn.Embedding) and _are_same_tokens(inputs[0], tokens):
+            embeddings.append(module)
+            raise _FoundEmbedding
 
     tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
     hooks = [table.register_forward_pre_hook(stop) for table in tables]
@@ -152,18 +152,18 @@ def _first_embedding(model: nn.Module, tokens: Tensor) -> nn.Embedding:
         if tables:
             with torch.no_grad():
                 model(tokens)
-    except _FoundError:
+    except _FoundEmbedding:
         pass
     finally:
         for hook in hooks:
             hook.remove()
-    if not found:
+    if not embeddings:
         raise InvalidBatchError(
             f"Expected floating point `x`, or token ids that an nn.Embedding of the model reads, "
             f"but got {tokens.dtype} and no such layer. Give the model the embeddings."
         )
-    return found[0]
+    return embeddings[0]
 
 
-def _same_tokens(given: Tensor, tokens: Tensor) -> bool:
+def _are_same_tokens(given: Tensor, tokens: Tensor) -> bool:
     return given is tokens or (given.shape == tokens.shape and bool((given == tokens).all()))

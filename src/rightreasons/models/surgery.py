@@ -20,14 +20,14 @@ def with_softplus(model: nn.Module, beta: float) -> nn.Module:
 
     .. math:: \frac1\beta \log(1 + e^{\beta z})
 
-    is smooth, so that its input gradients have a gradient everywhere, and goes to ReLU as
+    is smooth, so that its input gradients have a gradient everywhere, and approaches ReLU as
     :math:`\beta` grows. Attacks on attributions need it: a ReLU net has no curvature to follow.
-    The weights are copied, under the same names. Activations must be modules; calls such as
-    ``F.relu(x)`` in the model's code, which a copy cannot exchange, are refused.
+    The weights are copied, under the same names. Activations must be modules: a copy cannot
+    exchange calls such as ``F.relu(x)`` in the model's code, so they are refused.
 
     Args:
         model: Any module that `torch.fx` can trace.
-        beta: How sharp the bend is; 3 in the alignment paper's nets.
+        beta: Sharpness of the bend; 3 in the alignment paper's nets.
 
     Example:
         >>> with_softplus(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), 10.0)[1]
