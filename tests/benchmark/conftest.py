@@ -3,7 +3,7 @@
 import pytest
 
 from rightreasons.benchmark import Budget, Measure, Method, Row, Suite, Variant
-from rightreasons.benchmark.cell import address
+from rightreasons.benchmark.cell import row_address
 
 BASE = {
     "data": "decoy_digits",
@@ -58,7 +58,7 @@ def make_row():
             "seed": cell.config.seed,
         }
         return Row(
-            address=address(cell.config, digest),
+            address=row_address(cell.config, digest),
             config=config,
             data_sha256=digest,
             finished="2025-01-01T00:00:00+00:00",
@@ -75,6 +75,6 @@ def find_among():
 
     def among(rows, *, digest="d" * 64):
         found = {row.address: row for row in rows}
-        return lambda config: found.get(address(config, digest))
+        return lambda config: found.get(row_address(config, digest))
 
     return among

@@ -5,12 +5,12 @@ import pytest
 
 from rightreasons.benchmark import Budget, Method, Variant
 from rightreasons.benchmark.cell import (
-    address,
     config_key,
     data_key,
-    in_words,
+    describe_overrides,
     make_cell,
-    merged,
+    merge_overrides,
+    row_address,
 )
 from rightreasons.run.run import Config
 
@@ -58,13 +58,13 @@ def test_tuples_become_lists_as_in_the_file(make_suite):
 
 def test_merging_leaves_the_layers_alone():
     first, second = {"settings": {"weight": 1}}, {"settings": {"weight": 2}, "lr": 1}
-    assert merged(first, second) == {"settings": {"weight": 2}, "lr": 1}
+    assert merge_overrides(first, second) == {"settings": {"weight": 2}, "lr": 1}
     assert first == {"settings": {"weight": 1}}
 
 
 def test_words():
-    assert in_words({}) == ""
-    assert in_words({"settings": {}, "lr": 1e-5, "model": "mlp"}) == "lr 1e-05, model mlp"
+    assert describe_overrides({}) == ""
+    assert describe_overrides({"settings": {}, "lr": 1e-5, "model": "mlp"}) == "lr 1e-05, model mlp"
 
 
 def test_where_a_run_happens_is_not_what_it_is():
@@ -101,7 +101,7 @@ def test_defaults_do_not_count_so_that_new_fields_leave_old_rows_theirs():
 
 
 def test_an_address_tells_the_data_too():
-    one, other = address(CONFIG, "a" * 64), address(CONFIG, "b" * 64)
+    one, other = row_address(CONFIG, "a" * 64), row_address(CONFIG, "b" * 64)
     assert one != other
     assert one.split("-")[0] == other.split("-")[0] == config_key(CONFIG)
 

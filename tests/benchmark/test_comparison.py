@@ -12,8 +12,13 @@ from rightreasons.benchmark import (
     compare,
     show_suite,
 )
-from rightreasons.benchmark.comparison import compare_line, lay_out, markdown_table, text_table
-from rightreasons.benchmark.plan import lines
+from rightreasons.benchmark.comparison import (
+    compare_line,
+    make_sections,
+    markdown_table,
+    text_table,
+)
+from rightreasons.benchmark.plan import list_lines
 from rightreasons.benchmark.store import Store
 from rightreasons.errors import RunNotFoundError, UnknownNameError
 
@@ -48,7 +53,7 @@ def suite(make_suite):
 
 @pytest.fixture
 def line(suite):
-    return lines(suite, "small")[0]
+    return list_lines(suite, "small")[0]
 
 
 def test_what_is_missing_is_shown_as_missing(line, find_among):
@@ -110,7 +115,7 @@ def test_failures_are_told(line, make_row, find_among):
 
 
 def test_one_candidate_is_no_choice(make_suite, make_row, find_among):
-    line = lines(make_suite(methods=(Method(name="ERM"),)), "small")[0]
+    line = list_lines(make_suite(methods=(Method(name="ERM"),)), "small")[0]
     compared = compare_line(line, find_among([make_row(line.cell(0, 0), **VALUES)]))
     assert compared.table_rows()[0][-1] == "nothing to choose"
 
@@ -119,7 +124,7 @@ def test_numbers_that_are_no_shares_stay_as_they_are(make_suite, make_row, find_
     suite = make_suite(
         measures=(Measure(key="calibration_error", name="error"),), methods=(Method(name="ERM"),)
     )
-    line = lines(suite, "small")[0]
+    line = list_lines(suite, "small")[0]
     compared = compare_line(line, find_among([make_row(line.cell(0, 0), calibration_error=0.0123)]))
     assert compared.table_rows()[0][2] == "0.0123 (n=1 of 2)"
 
@@ -131,22 +136,22 @@ def test_where_settings_come_from_is_told(make_suite, make_row, find_among):
             Variant(name="few", overrides={"batch_size": 100}, chosen_in="all"),
         )
     )
-    erm, _, few, _ = lines(suite, "small")
-    assert compare_line(few, find_among([])).choice_in_words() == "not yet, in all"
+    erm, _, few, _ = list_lines(suite, "small")
+    assert compare_line(few, find_among([])).describe_choice() == "not yet, in all"
     rows = [make_row(cell) for cell in erm.candidates()]
     compared = compare_line(few, find_among([*rows, make_row(few.cell(0, 1), **VALUES)]))
-    assert compared.choice_in_words() == "lr 0.001 (chosen in all)"
+    assert compared.describe_choice() == "lr 0.001 (chosen in all)"
     assert compared.table_rows()[0][2] == "50.00 (n=1 of 2)"
     assert compared.to_dict()["chosen_in"] == "all"
     failed = compare_line(few, find_among([make_row(c, failure="x") for c in erm.candidates()]))
-    assert failed.choice_in_words() == "none: all candidates failed, in all"
+    assert failed.describe_choice() == "none: all candidates failed, in all"
 
 
 def test_a_threshold_nobody_reached_is_told(make_suite, make_row, find_among):
-    line = lines(make_suite(select_if=("swap_accuracy", 0.9)), "small")[0]
+    line = list_lines(make_suite(select_if=("swap_accuracy", 0.9)), "small")[0]
     rows = [make_row(cell, select=0.5) for cell in line.candidates()]
     compared = compare_line(line, find_among(rows))
-    assert compared.choice_in_words() == (
+    assert compared.describe_choice() == (
         "lr 0.001 (swap_accuracy 0.5000; no candidate reached swap_accuracy 0.9)"
     )
     assert compared.to_dict()["fell_short"]
@@ -178,13 +183,13 @@ def columns(make_suite):
 
 @pytest.fixture
 def rows(columns, make_row):
-    erm, _, few, _ = lines(columns, "small")
+    erm, _, few, _ = list_lines(columns, "small")
     cells = (*erm.candidates(), erm.cell(0, 1), few.cell(0, 0), few.cell(0, 1))
     return [make_row(cell, **VALUES) for cell in cells]
 
 
 def test_a_table_for_each_measure_with_a_column_for_each_variant(columns, rows):
-    average, worst, chosen = lay_out(columns, compare(columns, rows).lines)
+    average, worst, chosen = make_sections(columns, compare(columns, rows).lines)
     assert average.heading == "average, per cent"
     assert worst.header == ["method", "100 %", "20 %", "0 %"]
     assert worst.rows == [
@@ -202,7 +207,7 @@ def test_a_scaled_choice_is_shown_where_it_is_scaled(make_suite):
     scaled = {"ERM": ({"lr": 1.0}, {"lr": 2.0})}
     few = Variant(name="few", chosen_in="all", grids=scaled)
     columns = make_suite(variants=(Variant(name="all"), few), layout="columns")
-    assert lay_out(columns, compare(columns, []).lines)[-1].header == [
+    assert make_sections(columns, compare(columns, []).lines)[-1].header == [
         "method",
         "all",
         "few",
@@ -211,7 +216,7 @@ def test_a_scaled_choice_is_shown_where_it_is_scaled(make_suite):
 
 def test_a_table_for_each_variant(make_suite):
     columns = make_suite(variants=(Variant(name="a", title="first"), Variant(name="b")))
-    first, second = lay_out(columns, compare(columns, []).lines)
+    first, second = make_sections(columns, compare(columns, []).lines)
     assert (first.heading, second.heading) == ("a: first", "b")
     assert first.header[0] == "method"
     assert [row[0] for row in first.rows] == ["ERM", "", "oracle", ""]
@@ -310,7 +315,7 @@ def two_methods(make_suite):
 
 @pytest.fixture
 def every_row(two_methods, make_row):
-    erm = lines(two_methods, "small")[0]
+    erm = list_lines(two_methods, "small")[0]
     return [make_row(cell, **VALUES) for cell in (*erm.candidates(), erm.cell(0, 1))]
 
 
@@ -336,7 +341,7 @@ def test_a_program_gets_numbers(two_methods, every_row):
 
 
 def test_where_data_changed_only_the_newest_count(two_methods, every_row, make_row):
-    erm = lines(two_methods, "small")[0]
+    erm = list_lines(two_methods, "small")[0]
     newer = make_row(erm.candidates()[0], digest="e" * 64, **VALUES)
     changed = compare(two_methods, [*every_row, newer])
     assert not changed.lines[0].choice.decided  # the second candidate saw the old data
@@ -345,7 +350,7 @@ def test_where_data_changed_only_the_newest_count(two_methods, every_row, make_r
 
 def test_rows_of_other_suites_are_left_out(two_methods, every_row, make_suite, make_row):
     other = make_suite(base={"data": "decoy_digits", "batch_size": 1})
-    foreign = [make_row(cell) for cell in lines(other, "small")[0].candidates()]
+    foreign = [make_row(cell) for cell in list_lines(other, "small")[0].candidates()]
     assert (
         compare(two_methods, [*foreign, *every_row]).to_text()
         == compare(two_methods, every_row).to_text()
@@ -353,7 +358,7 @@ def test_rows_of_other_suites_are_left_out(two_methods, every_row, make_suite, m
 
 
 def test_several_versions_are_told(two_methods, every_row, make_row):
-    erm = lines(two_methods, "small")[0]
+    erm = list_lines(two_methods, "small")[0]
     mixed = [*every_row, make_row(erm.cell(0, 1), version="0.2.0", **VALUES)]
     assert "Runs of several versions: 0.1.0, 0.2.0." in compare(two_methods, mixed).notes
     assert not any("versions" in note for note in compare(two_methods, every_row).notes)

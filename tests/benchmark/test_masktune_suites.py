@@ -1,5 +1,5 @@
 from rightreasons.benchmark.cell import config_key
-from rightreasons.benchmark.plan import lines, plan
+from rightreasons.benchmark.plan import list_lines, plan
 from rightreasons.benchmark.suites import masktune as part
 from rightreasons.benchmark.suites.masktune import (
     masktune_figure2,
@@ -37,7 +37,7 @@ def test_budgets():
 
 def test_methods_differ_in_their_strategy_alone():
     suite = masktune_figure2()
-    configs = {line.method.name: line.cell(0, 1).config for line in lines(suite, "small")}
+    configs = {line.method.name: line.cell(0, 1).config for line in list_lines(suite, "small")}
     erm = configs.pop("ERM")
     assert erm.strategy == "once"
     for config in configs.values():
@@ -47,7 +47,7 @@ def test_methods_differ_in_their_strategy_alone():
 
 def test_every_method_can_be_built():
     suite = masktune_table1()
-    for line in lines(suite, "small"):
+    for line in list_lines(suite, "small"):
         config = line.cell(0, 0).config
         config.build_objective()
         config.build_strategy()
@@ -56,7 +56,7 @@ def test_every_method_can_be_built():
 
 def test_the_net_fits_the_digits():
     suite = masktune_table1()
-    (line,) = lines(suite, "small", variants=["decoy digits"], methods=["ERM"])
+    (line,) = list_lines(suite, "small", variants=["decoy digits"], methods=["ERM"])
     config = line.cell(0, 0).config
     data = config.load_data()
     assert config.build_model(data)(data.val.batch.x[:2]).shape == (2, 10)
@@ -64,7 +64,7 @@ def test_the_net_fits_the_digits():
 
 def test_each_method_is_measured_by_its_own_confidence_and_on_the_same_net():
     suite = masktune_table4()
-    configs = {line.method.name: line.cell(0, 1).config for line in lines(suite, "small")}
+    configs = {line.method.name: line.cell(0, 1).config for line in list_lines(suite, "small")}
     scores = {
         name: config.metric_settings.get("risk_coverage", {}).get("score", "softmax")
         for name, config in configs.items()
@@ -79,7 +79,7 @@ def test_each_method_is_measured_by_its_own_confidence_and_on_the_same_net():
 
 def test_iterations():
     suite = masktune_table5()
-    found = {line.method.name: line.cell(1, 3).config for line in lines(suite, "small")}
+    found = {line.method.name: line.cell(1, 3).config for line in list_lines(suite, "small")}
     assert found["1 iteration"].strategy_settings == {"k": 1.5}
     assert found["2 iterations, accumulative"].strategy_settings == {"iterations": 2, "k": 1.5}
     expected = {"iterations": 3, "accumulate": False, "k": 1.5}
@@ -89,7 +89,7 @@ def test_iterations():
 
 def test_the_papers_cut_is_the_first_candidate_and_all_seeds_choose():
     suite = masktune_table5()
-    line = lines(suite, "small", methods=["1 iteration"])[0]
+    line = list_lines(suite, "small", methods=["1 iteration"])[0]
     assert line.cell(0, 3).config.strategy_settings == {"k": 2.0}
     assert line.seeds_after_choice() == ()
 

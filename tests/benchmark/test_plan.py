@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from rightreasons.benchmark import Budget, Method, Variant
-from rightreasons.benchmark.plan import Choice, lines, plan
+from rightreasons.benchmark.plan import Choice, list_lines, plan
 from rightreasons.errors import InvalidSettingError, UnknownNameError
 
 METHOD = Method(name="ERM", grid=[{"lr": 0.1}, {"lr": 0.01}])
@@ -17,7 +17,7 @@ def choose(make_suite, make_row, find_among):
         grid = [{"lr": 10.0**-number} for number in range(len(values))]
         methods = (Method(name="ERM", grid=grid),)
         suite = make_suite(methods=methods, select_by=select_by, **changes)
-        line = lines(suite, "small")[0]
+        line = list_lines(suite, "small")[0]
         rows = []
         for cell, value in zip(line.candidates(), values, strict=True):
             row = make_row(cell, failure="" if value is not None else "infinite")
@@ -57,7 +57,7 @@ def test_the_standard_error_of_a_mean_is_smaller(make_suite, make_row, find_amon
     budgets = {"small": Budget(seeds=(0, 1), seeds_of_choice=2)}
     for value, chosen in ((0.85, 1), (0.87, 0)):  # the best is 0.9
         suite = make_suite(budgets=budgets, ties_within=1.0, methods=(METHOD,))
-        line = lines(suite, "small")[0]
+        line = list_lines(suite, "small")[0]
         rows = []
         for cell, mean in zip(line.candidates(), (value, 0.9) * 2, strict=True):
             row = make_row(cell)
@@ -84,7 +84,7 @@ def test_a_failed_candidate_is_never_chosen(choose):
 
 
 def test_test_data_take_no_part(make_suite, make_row, find_among):
-    line = lines(make_suite(), "small")[0]
+    line = list_lines(make_suite(), "small")[0]
     rows = [
         make_row(cell, select=select, swap_accuracy=1 - select)
         for cell, select in zip(line.candidates(), (0.8, 0.2), strict=True)
@@ -93,7 +93,7 @@ def test_test_data_take_no_part(make_suite, make_row, find_among):
 
 
 def test_a_measure_that_is_not_there_is_told(make_suite, make_row, find_among):
-    line = lines(make_suite(select_by="group_accuracy/worst"), "small")[0]
+    line = list_lines(make_suite(select_by="group_accuracy/worst"), "small")[0]
     rows = [make_row(cell) for cell in line.candidates()]
     with pytest.raises(InvalidSettingError, match="'group_accuracy/worst' is not among them: swap"):
         line.choice(find_among(rows))
@@ -110,7 +110,7 @@ def choose_if(make_suite, make_row, find_among):
     def chosen(key, bound, *pairs):
         grid = [{"lr": 10.0**-number} for number in range(len(pairs))]
         suite = make_suite(methods=(Method(name="ERM", grid=grid),), select_if=(key, bound))
-        line = lines(suite, "small")[0]
+        line = list_lines(suite, "small")[0]
         rows = [
             make_row(cell, select=pair[0])
             for cell, pair in zip(line.candidates(), pairs, strict=True)
@@ -147,7 +147,7 @@ def test_what_is_not_finite_is_never_chosen(choose, choose_if):
 
 
 def test_a_threshold_that_was_not_measured_is_told(make_suite, make_row, find_among):
-    line = lines(make_suite(select_if=("accuracy", 0.5)), "small")[0]
+    line = list_lines(make_suite(select_if=("accuracy", 0.5)), "small")[0]
     find = find_among([make_row(cell) for cell in line.candidates()])
     with pytest.raises(InvalidSettingError, match="'accuracy' is not among them: swap_accuracy"):
         line.choice(find)
@@ -170,7 +170,7 @@ def test_candidates_come_first_then_the_chosen_one_at_every_seed(make_suite, mak
         "wrong · oracle · lr 0.01 · seed 0",
     ]
     assert plan(suite, "small", nothing).num_unknown == 2
-    erm = lines(suite, "small")[0].candidates()
+    erm = list_lines(suite, "small")[0].candidates()
     rows = [make_row(cell, select=value) for cell, value in zip(erm, (0.5, 0.7), strict=True)]
     later = plan(suite, "small", find_among(rows))
     assert names(later)[4:] == ["wrong · ERM · lr 0.01 · seed 1"]
@@ -179,7 +179,7 @@ def test_candidates_come_first_then_the_chosen_one_at_every_seed(make_suite, mak
 
 def test_candidates_can_be_compared_at_several_seeds(make_suite, make_row, find_among):
     suite = make_suite(budgets={"small": Budget(seeds=(0, 1, 2), seeds_of_choice=2)})
-    erm = lines(suite, "small", methods=["ERM"])[0]
+    erm = list_lines(suite, "small", methods=["ERM"])[0]
     assert names(plan(suite, "small", nothing, methods=["ERM"])) == [
         "wrong · ERM · lr 0.001 · seed 0",
         "wrong · ERM · lr 0.01 · seed 0",
@@ -197,7 +197,7 @@ def test_candidates_can_be_compared_at_several_seeds(make_suite, make_row, find_
 
 def test_a_candidate_that_failed_at_one_seed_is_not_chosen(make_suite, make_row, find_among):
     suite = make_suite(budgets={"small": Budget(seeds=(0, 1), seeds_of_choice=2)})
-    erm = lines(suite, "small", methods=["ERM"])[0]
+    erm = list_lines(suite, "small", methods=["ERM"])[0]
     first, second, first_again, second_again = erm.candidates()
     rows = [
         make_row(first, select=0.9),
@@ -271,13 +271,13 @@ def borrowing(make_suite):
 
 @pytest.fixture
 def rows_of_erm(borrowing, make_row):
-    erm = lines(borrowing, "small", variants=["all"], methods=["ERM"])[0]
+    erm = list_lines(borrowing, "small", variants=["all"], methods=["ERM"])[0]
     values = zip(erm.candidates(), (0.5, 0.7), strict=True)
     return [make_row(cell, select=value) for cell, value in values]
 
 
 def test_a_choice_made_elsewhere_is_waited_for(borrowing, rows_of_erm, find_among):
-    few, erm, _ = lines(borrowing, "small")
+    few, erm, _ = list_lines(borrowing, "small")
     assert few.source == erm
     assert erm.source is erm
     assert few.candidates() == []
@@ -310,7 +310,7 @@ def test_a_scaled_grid_goes_by_number(make_suite, make_row, find_among):
     suite = make_suite(
         variants=(Variant(name="all"), Variant(name="few", chosen_in="all", grids=scaled)),
     )
-    erm, _, few, _ = lines(suite, "small")
+    erm, _, few, _ = list_lines(suite, "small")
     values = zip(erm.candidates(), (0.5, 0.7), strict=True)
     find = find_among([make_row(cell, select=value) for cell, value in values])
     assert few.cell(few.choice(find).candidate, 0).config.lr == 0.2
@@ -345,7 +345,7 @@ def test_a_threshold_counts_where_the_choice_is_made(make_suite, make_row, find_
         methods=(Method(name="ERM", grid=({"lr": 0.1}, {"lr": 0.2})),),
         variants=(strict, Variant(name="few", chosen_in="all")),
     )
-    erm, few = lines(suite, "small")
+    erm, few = list_lines(suite, "small")
     rows = [make_row(cell, select=0.9 - cell.config.lr) for cell in erm.candidates()]
     for row, accuracy in zip(rows, (0.8, 0.95), strict=True):
         row.results["metrics"]["validation"]["accuracy"] = accuracy
@@ -355,10 +355,10 @@ def test_a_threshold_counts_where_the_choice_is_made(make_suite, make_row, find_
 
 def test_unknown_parts_are_told(borrowing):
     with pytest.raises(UnknownNameError, match="Expected a variant, but got 'fwe'"):
-        lines(borrowing, "small", variants=["fwe"])
+        list_lines(borrowing, "small", variants=["fwe"])
     with pytest.raises(UnknownNameError, match="Expected a method, but got 'EMR'"):
         plan(borrowing, "small", nothing, methods=["EMR"])
     with pytest.raises(InvalidSettingError, match=r"at least one method .*\['few'\].*\['oracle'\]"):
-        lines(borrowing, "small", variants=["few"], methods=["oracle"])
+        list_lines(borrowing, "small", variants=["few"], methods=["oracle"])
     with pytest.raises(InvalidSettingError, match=r"variants \[\] and methods of any name"):
-        lines(borrowing, "small", variants=[])
+        list_lines(borrowing, "small", variants=[])

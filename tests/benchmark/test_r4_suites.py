@@ -1,7 +1,7 @@
 import pytest
 
 from rightreasons.benchmark.cell import config_key
-from rightreasons.benchmark.plan import lines, plan
+from rightreasons.benchmark.plan import list_lines, plan
 from rightreasons.benchmark.suites import r4
 from rightreasons.benchmark.suites.r4_figures import (
     r4_corruption,
@@ -16,7 +16,7 @@ def test_the_small_budget_is_what_the_figures_were_promised_for():
     suite = decoy_mnist()
     config = next(
         line.cell(2, 0).config
-        for line in lines(suite, "small")
+        for line in list_lines(suite, "small")
         if (line.variant.name, line.method.name) == ("ross", "R3")
     )
     assert (config.data, config.data_settings) == ("decoy_mnist", {"colours": "ross"})
@@ -31,7 +31,7 @@ def test_the_oracle_differs_from_erm_in_its_data_alone():
     for budget in ("small", "paper"):
         by_method = {
             (line.variant.name, line.method.name): line.cell(0, 1).config
-            for line in lines(suite, budget)
+            for line in list_lines(suite, budget)
         }
         for variant in ("ross", "faint"):
             erm, oracle = by_method[variant, "ERM"], by_method[variant, "oracle"]
@@ -95,7 +95,7 @@ def test_candidates_are_those_of_table_1():
 
 
 def configs(suite, variant, method):
-    (line,) = lines(suite, "small", variants=[variant], methods=[method])
+    (line,) = list_lines(suite, "small", variants=[variant], methods=[method])
     return [cell.config for cell in line.possible_cells()]
 
 
@@ -119,7 +119,7 @@ def test_fewer_data_do_not():
 def test_masks_are_corrupted_and_nothing_else():
     suite = r4_corruption()
     wanted = {"variants": ["right", "shift"], "methods": ["R3"]}
-    right, wrong = lines(suite, "small", **wanted)
+    right, wrong = list_lines(suite, "small", **wanted)
     one, other = right.cell(0, 0).config, wrong.cell(0, 0).config
     assert other.data_settings == {"colours": "faint", "mask_corruption": "shift"}
     assert vars(other) | {"data_settings": one.data_settings} == vars(one)
@@ -127,7 +127,7 @@ def test_masks_are_corrupted_and_nothing_else():
 
 def test_decay_and_masks_vary():
     suite = r4_weight_decay()
-    (line,) = lines(suite, "small", variants=["20 %, decay 0.01"], methods=["R3"])
+    (line,) = list_lines(suite, "small", variants=["20 %, decay 0.01"], methods=["R3"])
     config = line.cell(0, 0).config
     assert config.settings == {"weight_decay": 0.01, "weight": 500.0}
     assert config.data_settings == {"colours": "faint", "mask_fraction": 0.2}
@@ -135,7 +135,7 @@ def test_decay_and_masks_vary():
 
 def test_nets_grow():
     suite = r4_model_size()
-    found = {line.variant.name: line.cell(0, 0).config for line in lines(suite, "small")}
+    found = {line.variant.name: line.cell(0, 0).config for line in list_lines(suite, "small")}
     assert found["mnist 3 layers"].model_settings == {"hidden": [512, 512, 512]}
     assert found["derm 2 convolutions"].model_settings == {"width": 0.5, "depth": 2}
     assert found["derm 4 convolutions"].model_settings == {"width": 0.5}  # as in Table 1

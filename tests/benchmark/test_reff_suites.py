@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rightreasons.annotators import annotated_by_hand, few_places
-from rightreasons.benchmark.plan import lines, plan
+from rightreasons.benchmark.plan import list_lines, plan
 from rightreasons.benchmark.suites import reff
 from rightreasons.benchmark.suites.reff import reff_table3
 from rightreasons.benchmark.suites.reff_decoy_ham import reff_decoy_ham
@@ -52,14 +52,14 @@ def test_budgets_say_how_many_images():
 @pytest.fixture
 def configs():
     """By variant and method."""
-    found = lines(reff_regimes(), "small")
+    found = list_lines(reff_regimes(), "small")
     return {(line.variant.name, line.method.name): line.cell(0, 0).config for line in found}
 
 
 def test_the_first_column_has_runs_of_table_3(configs):
     offered = {
         line.method.name: [line.cell(number, 0).config for number in range(2)]
-        for line in lines(reff_table3(), "small", variants=["p = 0"])
+        for line in list_lines(reff_table3(), "small", variants=["p = 0"])
     }
     for method in ("baseline", *WEIGHTS):
         assert configs["as in Table 3", method] in offered[method]

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 import rightreasons.run.run
 from rightreasons.benchmark import Budget, Method, Variant, comparison, read_rows, run_suite, runner
-from rightreasons.benchmark.cell import address
-from rightreasons.benchmark.plan import lines
-from rightreasons.benchmark.runner import DataShelf
+from rightreasons.benchmark.cell import row_address
+from rightreasons.benchmark.plan import list_lines
+from rightreasons.benchmark.runner import DataCache
 from rightreasons.benchmark.store import Journal, Store
 from rightreasons.cli import app
 from rightreasons.datasets import InMemory, Splits
@@ -58,7 +58,7 @@ def journal(tmp_path):
 
 
 def test_data_are_loaded_once_while_in_use(loads, data_dir, journal):
-    shelf = DataShelf(data_dir, journal)
+    shelf = DataCache(data_dir, journal)
     data = shelf.load(CONFIG)
     assert shelf.load(replace(CONFIG, recipe="r3")) is data
     assert shelf.digest(CONFIG) == data.digest()
@@ -66,7 +66,7 @@ def test_data_are_loaded_once_while_in_use(loads, data_dir, journal):
 
 
 def test_one_data_set_is_held_at_a_time(loads, data_dir, journal):
-    shelf = DataShelf(data_dir, journal)
+    shelf = DataCache(data_dir, journal)
     for seed in (0, 1, 0):
         shelf.load(replace(CONFIG, seed=seed))
     assert [seed for _, seed in loads] == [0, 1, 0]
@@ -74,15 +74,15 @@ def test_one_data_set_is_held_at_a_time(loads, data_dir, journal):
 
 
 def test_hashes_are_known_without_loading(loads, data_dir, journal):
-    digest = DataShelf(data_dir, journal).digest(CONFIG)
-    later = DataShelf(data_dir, journal)
+    digest = DataCache(data_dir, journal).digest(CONFIG)
+    later = DataCache(data_dir, journal)
     assert later.digest(CONFIG) == digest
     assert len(loads) == 1
 
 
 @pytest.mark.parametrize("what", ["content", "time", "new file", "removed file", "moved"])
 def test_a_change_of_the_files_is_noticed(loads, data_dir, journal, what):
-    digest = DataShelf(data_dir, journal).digest(CONFIG)
+    digest = DataCache(data_dir, journal).digest(CONFIG)
     if what == "content":
         (data_dir / "number").write_text("22")
     elif what == "time":
@@ -93,27 +93,27 @@ def test_a_change_of_the_files_is_noticed(loads, data_dir, journal, what):
         (data_dir / "deep" / "note").unlink()
     else:
         data_dir = data_dir.rename(data_dir.with_name("elsewhere"))
-    later = DataShelf(data_dir, journal)
+    later = DataCache(data_dir, journal)
     assert (later.digest(CONFIG) != digest) == (what == "content")
     assert len(loads) == (1 if what == "moved" else 2)
 
 
 def test_links_to_nothing_do_no_harm(loads, data_dir, journal):
     (data_dir / "link").symlink_to(data_dir / "nothing")
-    assert DataShelf(data_dir, journal).digest(CONFIG)
+    assert DataCache(data_dir, journal).digest(CONFIG)
 
 
 def test_what_is_loaded_has_the_last_word(loads, data_dir, journal):
-    shelf = DataShelf(data_dir, journal)
+    shelf = DataCache(data_dir, journal)
     digest = shelf.digest(CONFIG)
-    shelf = DataShelf(data_dir, journal)
+    shelf = DataCache(data_dir, journal)
     (data_dir / "number").write_text("22")  # while the sweep is under way
     assert shelf.digest(CONFIG) == digest
     assert shelf.load(CONFIG).digest() == shelf.digest(CONFIG) != digest
 
 
 def test_data_that_need_no_files(tmp_path):
-    shelf = DataShelf(None, Journal(tmp_path / "data.jsonl"))
+    shelf = DataCache(None, Journal(tmp_path / "data.jsonl"))
     assert shelf.digest(CONFIG) == CONFIG.load_data().digest()
 
 
@@ -204,7 +204,7 @@ def test_a_suite_runs_to_the_end(make_suite, run, tmp_path):
     for row in rows:
         kept = load_run(tmp_path / "out" / "runs" / row.address)
         assert kept.results == row.results
-        assert row.address == address(kept.config, row.data_sha256)
+        assert row.address == row_address(kept.config, row.data_sha256)
         assert row.data_sha256 == row.results["data_sha256"]
         assert not (kept.folder / "checkpoint.pt").exists()
 
@@ -212,7 +212,7 @@ def test_a_suite_runs_to_the_end(make_suite, run, tmp_path):
 def test_the_chosen_candidate_runs_at_every_seed(make_suite, run):
     rows = run(make_suite())
     found = {row.address: row for row in rows}
-    for line in lines(make_suite(), "small"):
+    for line in list_lines(make_suite(), "small"):
         values = {
             row.config["lr"]: row.results["metrics"]["validation"]["swap_accuracy"]
             for row in rows
@@ -230,7 +230,7 @@ def test_the_chosen_candidate_runs_at_every_seed(make_suite, run):
 
 def test_what_is_finished_is_not_run_again(make_suite, run, monkeypatch):
     rows = run(make_suite())
-    monkeypatch.setattr(runner.DataShelf, "load", lambda *_: pytest.fail("loaded data"))
+    monkeypatch.setattr(runner.DataCache, "load", lambda *_: pytest.fail("loaded data"))
     assert run(make_suite()) == rows
     assert run.cells == []
 
@@ -310,7 +310,7 @@ def test_other_data_are_another_cell(make_suite, run, monkeypatch):
     suite = make_suite(methods=(Method(name="ERM"),))
     run(suite)
     (old,) = {row.address for row in run(suite)[:1]}
-    monkeypatch.setattr(runner.DataShelf, "digest", lambda self, config: "f" * 64)
+    monkeypatch.setattr(runner.DataCache, "digest", lambda self, config: "f" * 64)
     rows = run(suite)
     assert len(run.cells) == 2
     assert old not in {row.address for row in rows}

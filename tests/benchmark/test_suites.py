@@ -3,7 +3,7 @@ import inspect
 import pytest
 
 from rightreasons.benchmark import SUITES, describe
-from rightreasons.benchmark.plan import lines, plan
+from rightreasons.benchmark.plan import list_lines, plan
 from rightreasons.benchmark.registry import find_suite
 from rightreasons.datasets.registry import DATASETS, MASK_SETTINGS
 from rightreasons.errors import UnknownNameError
@@ -63,7 +63,7 @@ def test_every_suite_has_both_budgets(suite):
 
 @pytest.mark.parametrize("budget", ["small", "paper"])
 def test_every_cell_can_be_built(suite, budget):
-    for cell in [one for line in lines(suite, budget) for one in line.possible_cells()]:
+    for cell in [one for line in list_lines(suite, budget) for one in line.possible_cells()]:
         cell.config.build_objective()
         known = {*DATASETS.settings(cell.config.data), *MASK_SETTINGS}
         assert set(cell.config.data_settings) <= known
@@ -74,7 +74,7 @@ def test_every_cell_can_be_built(suite, budget):
 def test_a_planted_shortcut_has_an_oracle(suite):
     for variant in [one for one in suite.variants if one.chosen_in is None]:
         configs = [
-            line.cell(0, 0).config for line in lines(suite, "small") if line.variant is variant
+            line.cell(0, 0).config for line in list_lines(suite, "small") if line.variant is variant
         ]
         planted = [c for c in configs if c.data_settings.get("background_randomness") != 1]
         if any("oracle" in DATASETS.settings(config.data) for config in planted):

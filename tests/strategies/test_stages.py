@@ -8,7 +8,7 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.errors import CheckpointMismatchError, OutputError
-from rightreasons.strategies.stages import SEEDS_APART, Stages, is_begun, leftovers
+from rightreasons.strategies.stages import SEEDS_APART, Stages, is_begun, resume_files
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_what_a_finished_run_no_longer_needs(make_stages, make_net, tmp_path):
     stages.kept("masks", 1, lambda: [np.zeros(1)])
     train_twice(stages, make_net())
     assert is_begun(tmp_path)
-    assert [path.relative_to(tmp_path).as_posix() for path in leftovers(tmp_path)] == [
+    assert [path.relative_to(tmp_path).as_posix() for path in resume_files(tmp_path)] == [
         "checkpoint.pt",
         "stage-1-masks.npy",
         "stage-1-one/checkpoint.pt",

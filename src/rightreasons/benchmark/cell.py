@@ -1,4 +1,4 @@
-"""A cell: one run of a suite, and the address its row goes by."""
+"""A cell: one run of a suite, and the address of its row and folder."""
 
 from __future__ import annotations
 
@@ -11,17 +11,25 @@ from typing import Any
 from rightreasons.benchmark.suite import MACHINE_FIELDS, Budget, Method, Overrides, Suite, Variant
 from rightreasons.run.run import Config
 
-__all__ = ["Cell", "address", "config_key", "data_key", "in_words", "make_cell", "merged"]
+__all__ = [
+    "Cell",
+    "config_key",
+    "data_key",
+    "describe_overrides",
+    "make_cell",
+    "merge_overrides",
+    "row_address",
+]
 
 KEY_LENGTH = 16
 NAME_FIELDS = ("data", "recipe", "model", "strategy")
 FORMER_DEFAULTS = {"batch_size": 250, "lr": 2e-3}
-"""Defaults of `Config` that changed after rows were kept: their hashes go by the former ones."""
+"""Former defaults of `Config`: hashes still use them, so that rows kept before stay valid."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a suite, and what to call it."""
+    """One run of a suite, with a name for progress messages."""
 
     name: str
     config: Config
@@ -30,7 +38,7 @@ class Cell:
 def make_cell(
     suite: Suite, budget: Budget, variant: Variant, method: Method, candidate: Overrides, seed: int
 ) -> Cell:
-    """Put a run together; what comes later in the list of layers wins."""
+    """Merge all overrides into the configuration of one run; the last layer wins."""
     layers = (
         suite.base,
         variant.overrides,
@@ -39,50 +47,52 @@ def make_cell(
         method.overrides,
         candidate,
     )
-    plain = json.loads(json.dumps(merged(*layers)))  # tuples become lists, as in config.yaml
-    words = [variant.name, method.name, in_words(candidate), f"seed {seed}"]
+    plain = json.loads(
+        json.dumps(merge_overrides(*layers))
+    )  # tuples become lists, as in config.yaml
+    words = [variant.name, method.name, describe_overrides(candidate), f"seed {seed}"]
     return Cell(
         name=" · ".join(word for word in words if word),
         config=Config(**plain, seed=seed),
     )
 
 
-def merged(*layers: Overrides) -> dict[str, Any]:
-    """One dictionary of many; dictionaries inside are merged as well.
+def merge_overrides(*layers: Overrides) -> dict[str, Any]:
+    """Merge dictionaries into one; dictionaries inside are merged as well.
 
     Example:
-        >>> merged({"lr": 0.1, "settings": {"weight": 1}}, {"settings": {"norm": "l2"}})
+        >>> merge_overrides({"lr": 0.1, "settings": {"weight": 1}}, {"settings": {"norm": "l2"}})
         {'lr': 0.1, 'settings': {'weight': 1, 'norm': 'l2'}}
     """
     result: dict[str, Any] = {}
     for layer in layers:
         for name, value in layer.items():
             inner = [one for one in (result.get(name), value) if isinstance(one, Mapping)]
-            result[name] = merged(*inner) if len(inner) == 2 else value
+            result[name] = merge_overrides(*inner) if len(inner) == 2 else value
     return result
 
 
-def in_words(overrides: Overrides) -> str:
-    """Overrides as a reader wants them.
+def describe_overrides(overrides: Overrides) -> str:
+    """Describe overrides for readers.
 
     Example:
-        >>> in_words({"settings": {"weight": 30.0}, "lr": 0.002})
+        >>> describe_overrides({"settings": {"weight": 30.0}, "lr": 0.002})
         'weight 30, lr 0.002'
     """
     words = []
     for name, value in overrides.items():
         if isinstance(value, Mapping):
-            words.append(in_words(value))
+            words.append(describe_overrides(value))
         else:
             words.append(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}")
     return ", ".join(word for word in words if word)
 
 
 def config_key(config: Config) -> str:
-    """What a run does, as a hash.
+    """Hash what a run does.
 
-    Where it runs does not count, nor does a field that has its default: so a field that `Config`
-    gets later leaves old rows theirs.
+    Fields that say where it runs do not count, nor do fields with their default value. So old
+    rows keep their hash when `Config` gets a new field.
     """
     kept = {}
     for entry in fields(Config):
@@ -95,14 +105,14 @@ def config_key(config: Config) -> str:
 
 
 def data_key(config: Config | Mapping[str, Any]) -> str:
-    """What data a run asks for, as a hash; runs with the same key can share them."""
-    known = asdict(config) if isinstance(config, Config) else config
-    settings = {"seed": known["seed"], **known["data_settings"]}
-    return _hash({"data": known["data"].replace("-", "_"), "settings": settings})
+    """Hash the data settings of a run; runs with the same key can share their data."""
+    values = asdict(config) if isinstance(config, Config) else config
+    settings = {"seed": values["seed"], **values["data_settings"]}
+    return _hash({"data": values["data"].replace("-", "_"), "settings": settings})
 
 
-def address(config: Config, data_sha256: str) -> str:
-    """What a run's row and folder go by: the hash of the configuration, and that of the data."""
+def row_address(config: Config, data_sha256: str) -> str:
+    """Address of a run's row and folder: the hashes of its configuration and its data."""
     return f"{config_key(config)}-{data_sha256[:KEY_LENGTH]}"
 
 

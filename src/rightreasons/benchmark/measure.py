@@ -28,8 +28,9 @@ class Figures:
     """The numbers of a table, by variant, method and measure.
 
     Args:
-        source: Where exactly they stand.
-        values: ``values[variant][method][measure]``; what the paper does not have is left out.
+        source: The exact place in the paper.
+        values: ``values[variant][method][measure]``; numbers that the paper does not give are
+            left out.
     """
 
     source: str = ""
@@ -61,9 +62,9 @@ class Summary:
     """A measure over several runs.
 
     Args:
-        mean: Over the runs.
+        mean: Mean over the runs.
         deviation: Sample standard deviation, with n - 1; None for a single run.
-        num_runs: How many there were.
+        num_runs: Number of runs.
     """
 
     mean: float
@@ -76,8 +77,8 @@ class Measure:
     """A number found in a run's results.
 
     Args:
-        key: As `evaluate` names it: ``"group_accuracy/worst"``.
-        name: As the table names it; the paper's figures go by it.
+        key: Name in the results of `evaluate`: ``"group_accuracy/worst"``.
+        name: Name in the table and in the file of the paper's figures.
         part: Part of the data: ``"test"``, ``"validation"`` or another that runs measure.
         groups_first: Average every group over the runs, then take the worst group, as some papers
             do. Otherwise each run's own number is averaged. The deviation is that group's.
@@ -101,10 +102,10 @@ class Measure:
         return self.key.split("/")[0]
 
     def summary(self, results: Sequence[Mapping[str, Any]]) -> Summary | None:
-        """Over those runs that measured it, as a finite number; None if none did.
+        """Mean and deviation over the runs that have a finite number; None if none has.
 
         Args:
-            results: As `train_run` gives them.
+            results: Results of `train_run`, one for each run.
         """
         parts = [run["metrics"].get(self.part, {}) for run in results]
         measured = [part for part in parts if part.get(self.key) is not None]
@@ -117,7 +118,7 @@ class Measure:
         return worst(each, key=lambda group: group.mean)
 
     def _groups(self, measured: list[dict[str, Any]]) -> list[str]:
-        """The groups that every run has; a group is what comes with its number of samples."""
+        """The groups that every run has; results of a group come with its number of samples."""
         return [
             name
             for name in measured[0]

@@ -1,4 +1,4 @@
-"""What is left to do: candidates first, then the chosen one at every seed."""
+"""The plan of a sweep: which cells to run; candidates first, then the chosen one at every seed."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from rightreasons.benchmark.suite import Budget, Method, Suite, Threshold, Varia
 from rightreasons.errors import InvalidSettingError, UnknownNameError
 from rightreasons.run.run import Config
 
-__all__ = ["Choice", "Find", "Line", "Plan", "choose", "lines", "plan"]
+__all__ = ["Choice", "Find", "Line", "Plan", "choose", "list_lines", "plan"]
 
 ENDS = ("low", "high")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which candidate a method goes on with.
+    """The candidate that is chosen for a method.
 
     Args:
         decided: Whether all candidates are finished.
-        candidate: The number of the chosen one; None if undecided, or if all failed.
-        value: What it reached on validation data; None if there was nothing to choose.
-        fell_short: Whether no candidate reached the suite's threshold, so that the one that came
-            nearest was chosen.
+        candidate: Number of the chosen candidate; None if undecided, or if all failed.
+        value: Its value on validation data; None if there was only one candidate.
+        fell_short: Whether no candidate reached the suite's threshold, so that the nearest one
+            was chosen.
     """
 
     decided: bool
@@ -39,18 +39,18 @@ class Choice:
 def choose(
     suite: Suite, rows: Sequence[Sequence[Row | None]], threshold: Threshold | None = None
 ) -> Choice:
-    """Choose among candidates by their rows; of equals, see `Suite.ties_within`, the first.
+    """Choose the best candidate by its rows, the first of equals (see `Suite.ties_within`).
 
-    A candidate's value is the mean of its rows. One with a failed row is never chosen, nor one
-    with a value that is not a finite number.
+    A candidate's value is the mean over its rows. A candidate with a failed row, or with a value
+    that is not a finite number, is never chosen.
 
     Args:
-        suite: Says by what to choose.
-        rows: The rows of each candidate, one for each seed; None is not finished.
-        threshold: A key and what it must reach to be chosen among.
+        suite: The suite, with the key to choose by.
+        rows: The rows of each candidate, one for each seed; None is a run not finished yet.
+        threshold: A key and the value that a candidate must reach.
     """
     finished = [[row for row in each if row is not None] for each in rows]
-    if any(len(found) < len(each) for found, each in zip(finished, rows, strict=True)):
+    if any(row is None for each in rows for row in each):
         return Choice(decided=False)
     keys = [suite.select_by, *([threshold[0]] if threshold is not None else [])]
     measured = {
@@ -80,12 +80,12 @@ def choose(
 
 
 def _signed(key: str, value: float) -> float:
-    """More is better."""
+    """The value with a sign by which more is better."""
     return value if higher_is_better(key.split("/")[0]) else -value
 
 
 def _standard_error(suite: Suite, rows: Sequence[Row]) -> float:
-    """By the 95 % intervals of what is chosen by: of one row, or of the mean of several."""
+    """The standard error of a candidate's value, from the 95 % intervals of its rows."""
     errors = []
     for row in rows:
         low, high = (_validation_value(suite, row, f"{suite.select_by}/{end}") for end in ENDS)
@@ -94,9 +94,9 @@ def _standard_error(suite: Suite, rows: Sequence[Row]) -> float:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = list(values)
-    finite = [value for value in known if value is not None]
-    return math.fsum(finite) / len(finite) if len(finite) == len(known) else None
+    given = list(values)
+    known = [value for value in given if value is not None]
+    return math.fsum(known) / len(known) if len(known) == len(given) else None
 
 
 def _validation_value(suite: Suite, row: Row, key: str) -> float | None:
@@ -112,12 +112,12 @@ def _validation_value(suite: Suite, row: Row, key: str) -> float | None:
 
 
 Find = Callable[[Config], Row | None]
-"""Looks a run up; None if it is not finished."""
+"""Finds the row of a run; None if the run is not finished."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A method in a variant: a line of a block of the table."""
+    """A method in a variant: one line of the table."""
 
     suite: Suite
     budget: Budget
@@ -126,12 +126,12 @@ class Line:
 
     @property
     def num_candidates(self) -> int:
-        """How many there are to choose among, here or where the choice is made."""
+        """How many candidates the method has, here or in the variant where one is chosen."""
         return len(self.suite.grid(self.variant, self.method))
 
     @property
     def source(self) -> Line:
-        """The line where this one's candidate is chosen: itself, if it is chosen here."""
+        """The line whose candidates are compared: this one, or that of ``variant.chosen_in``."""
         if self.variant.chosen_in is None:
             return self
         return replace(self, variant=self.suite.variant(self.variant.chosen_in))
@@ -147,7 +147,7 @@ class Line:
         return [self.cell(number, first) for number in range(self.num_candidates)]
 
     def candidates(self) -> list[Cell]:
-        """All of them, seed by seed, at those to choose at; none where that is done elsewhere."""
+        """All candidates, at each seed of the choice; none if the choice is made elsewhere."""
         return [
             self.cell(number, seed)
             for seed in self.budget.seeds[: self._num_seeds_of_choice()]
@@ -155,7 +155,7 @@ class Line:
         ]
 
     def seeds_after_choice(self) -> Sequence[int]:
-        """The seeds the chosen candidate runs at; not those it was compared at here."""
+        """Seeds at which the chosen candidate still has to run."""
         return self.budget.seeds[self._num_seeds_of_choice() :]
 
     def _num_seeds_of_choice(self) -> int:
@@ -164,7 +164,7 @@ class Line:
         return self.budget.seeds_of_choice if self.num_candidates > 1 else 1
 
     def choice(self, find: Find) -> Choice:
-        """The candidate that is best on validation data; the first of equals."""
+        """The candidate that is best on validation data, the first of equals."""
         if self.num_candidates == 1:
             return Choice(decided=True, candidate=0)
         rows = [find(cell.config) for cell in self.source.candidates()]
@@ -176,18 +176,18 @@ class Line:
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells of a sweep as far as they are known.
+    """The cells of a sweep that are known so far.
 
     Args:
-        cells: In the order to run them, each once.
-        num_unknown: How many more there will be once candidates are chosen.
+        cells: Cells in the order to run them, each once.
+        num_unknown: How many more cells follow once candidates are chosen.
     """
 
     cells: list[Cell]
     num_unknown: int
 
 
-def lines(
+def list_lines(
     suite: Suite,
     budget: str,
     *,
@@ -197,12 +197,12 @@ def lines(
     """The lines of the table, block by block.
 
     Args:
-        suite: Which.
-        budget: With which budget.
-        variants: The names of those wanted; None is all.
-        methods: The names of those wanted; None is all.
+        suite: The suite.
+        budget: Name of its budget.
+        variants: Names of the variants to list; None lists all.
+        methods: Names of the methods to list; None lists all.
     """
-    spent = suite.budget(budget)
+    chosen_budget = suite.budget(budget)
     for kind, wanted, known in (
         ("variant", variants, [variant.name for variant in suite.variants]),
         ("method", methods, [method.name for method in suite.methods]),
@@ -210,19 +210,19 @@ def lines(
         for name in wanted or ():
             if name not in known:
                 raise UnknownNameError(kind, name, known)
-    found = [
-        Line(suite, spent, variant, method)
+    lines = [
+        Line(suite, chosen_budget, variant, method)
         for variant in suite.variants
         for method in suite.methods_of(variant)
         if (variants is None or variant.name in variants)
         and (methods is None or method.name in methods)
     ]
-    if not found:
+    if not lines:
         raise InvalidSettingError(
             f"Expected a part of the suite {suite.name!r} with at least one method in one variant, "
-            f"but got variants {_told(variants)} and methods {_told(methods)}."
+            f"but got variants {_format_names(variants)} and methods {_format_names(methods)}."
         )
-    return found
+    return lines
 
 
 def plan(
@@ -233,39 +233,39 @@ def plan(
     variants: Collection[str] | None = None,
     methods: Collection[str] | None = None,
 ) -> Plan:
-    """What to run, given what is finished; ask again after each run.
+    """Plan the cells to run, given those that are finished; plan again after each run.
 
-    Within a variant runs that share their data come one after the other: all candidates, then
-    seed by seed. A part of a suite has also the candidates in other variants that its own choices
-    depend on.
+    Within a variant, runs with the same data follow each other: all candidates, then seed by
+    seed. A part of a suite also needs the candidates of other variants where its settings are
+    chosen.
     """
     cells, num_unknown = [], 0
-    for block in _blocks(lines(suite, budget, variants=variants, methods=methods)):
+    for block in _group_by_variant(list_lines(suite, budget, variants=variants, methods=methods)):
         choices = [line.choice(find) for line in block]
-        cells += [cell for line in block for cell in _needed(line)]
-        cells += _after_choice(block, choices)
+        cells += [cell for line in block for cell in _cells_of_choice(line)]
+        cells += _cells_after_choice(block, choices)
         num_unknown += sum(
             len(line.seeds_after_choice())
             for line, choice in zip(block, choices, strict=True)
             if not choice.decided
         )
-    return Plan(list(_distinct(cells)), num_unknown)
+    return Plan(list(_drop_repeated(cells)), num_unknown)
 
 
-def _blocks(wanted: Sequence[Line]) -> list[list[Line]]:
+def _group_by_variant(lines: Sequence[Line]) -> list[list[Line]]:
     blocks: dict[str, list[Line]] = {}
-    for line in wanted:
+    for line in lines:
         blocks.setdefault(line.variant.name, []).append(line)
     return list(blocks.values())
 
 
-def _needed(line: Line) -> list[Cell]:
-    """Nothing needs to run elsewhere where there is nothing to choose."""
-    own = line.source is line
-    return line.source.candidates() if own or line.num_candidates > 1 else []
+def _cells_of_choice(line: Line) -> list[Cell]:
+    """Candidates that run before the choice; elsewhere only where there is a choice to make."""
+    chosen_here = line.source is line
+    return line.source.candidates() if chosen_here or line.num_candidates > 1 else []
 
 
-def _after_choice(block: list[Line], choices: list[Choice]) -> list[Cell]:
+def _cells_after_choice(block: list[Line], choices: list[Choice]) -> list[Cell]:
     return [
         line.cell(choice.candidate, seed)
         for seed in block[0].budget.seeds
@@ -274,11 +274,11 @@ def _after_choice(block: list[Line], choices: list[Choice]) -> list[Cell]:
     ]
 
 
-def _told(names: Collection[str] | None) -> str:
+def _format_names(names: Collection[str] | None) -> str:
     return "of any name" if names is None else str(list(names))
 
 
-def _distinct(cells: list[Cell]) -> Iterator[Cell]:
+def _drop_repeated(cells: list[Cell]) -> Iterator[Cell]:
     seen: list[Config] = []
     for cell in cells:
         if cell.config not in seen:

@@ -1,4 +1,4 @@
-"""Run a suite: cell by cell, shared with other processes, taken up again after any stop."""
+"""Run a suite cell by cell; several processes share the cells, and any stop can be resumed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 
 from rich.progress import Progress, TimeElapsedColumn
 
-from rightreasons.benchmark.cell import Cell, address, config_key, data_key
-from rightreasons.benchmark.plan import Find, Plan, lines, plan
+from rightreasons.benchmark.cell import Cell, config_key, data_key, row_address
+from rightreasons.benchmark.plan import Find, Plan, list_lines, plan
 from rightreasons.benchmark.registry import find_suite
 from rightreasons.benchmark.store import Journal, Row, Store
 from rightreasons.benchmark.suite import MACHINE_FIELDS, Suite
@@ -25,27 +25,31 @@ from rightreasons.core.progress import live_bar
 from rightreasons.datasets import Splits
 from rightreasons.errors import InvalidSettingError, NonFiniteLossError
 from rightreasons.run.run import Config, load_run, train_run
-from rightreasons.strategies.stages import leftovers
+from rightreasons.strategies.stages import resume_files
 
-__all__ = ["DataShelf", "run_suite"]
+__all__ = ["DataCache", "run_suite"]
+
+logger = logging.getLogger("rightreasons")
+
+WAIT_SECONDS = 0.5
 
 
-class DataShelf:
-    """Gives the data a run asks for, and their hash without loading them where it is known.
+class DataCache:
+    """Loads the data of runs, and remembers their hashes so that they need not be loaded again.
 
     A hash is valid while the names, sizes and times of all files in ``data_dir`` and the version
     of this library stay the same. If any of them changes, the data are loaded and hashed again.
     Linked folders are not followed. Memory holds the data of one key at a time.
 
     Args:
-        data_dir: Where files of data sets lie.
-        journal: Where hashes are remembered.
+        data_dir: Folder with the files of data sets.
+        journal: File in which hashes are kept.
     """
 
     def __init__(self, data_dir: str | Path | None, journal: Journal) -> None:
         self.data_dir = None if data_dir is None else str(data_dir)
         self._journal = journal
-        self._state = _state(self.data_dir)
+        self._state = _hash_folder(self.data_dir)
         self._digests: dict[str, str] = {
             entry["data_key"]: entry["data_sha256"]
             for entry in journal.entries()
@@ -66,7 +70,7 @@ class DataShelf:
         key = data_key(config)
         if self._data is not None and key == self._key:
             return self._data
-        self._data = None  # let go of the old ones before the new ones need room
+        self._data = None  # frees memory before the new data are loaded
         data = replace(config, data_dir=self.data_dir).load_data()
         digest = data.digest()
         if self._digests.get(key) != digest:
@@ -76,22 +80,17 @@ class DataShelf:
         return data
 
 
-def _state(data_dir: str | None) -> str:
+def _hash_folder(data_dir: str | None) -> str:
     sha = hashlib.sha256(metadata.version("rightreasons").encode())
     for folder, folders, files in os.walk(data_dir) if data_dir is not None else ():
         folders.sort()
         for name in sorted(files):
             path = os.path.join(folder, name)
             with suppress(FileNotFoundError):  # a link to nothing, or a file just removed
-                seen = os.stat(path)
+                status = os.stat(path)
                 sha.update(os.fsencode(os.path.relpath(path, data_dir)))
-                sha.update(f" {seen.st_size} {seen.st_mtime_ns} ".encode())
+                sha.update(f" {status.st_size} {status.st_mtime_ns} ".encode())
     return sha.hexdigest()
-
-
-logger = logging.getLogger("rightreasons")
-
-WAIT_SECONDS = 0.5
 
 
 def run_suite(
@@ -105,26 +104,26 @@ def run_suite(
     progress: bool | None = None,
     accelerator: str = "auto",
 ) -> list[Row]:
-    """Run what is not finished yet of a suite, or of a part of it; give all its rows.
+    """Run the unfinished cells of a suite, or of a part of it, and return all its rows.
 
-    May be called by several processes with the same ``out``: they share the work, whether they
-    are at the same part or at different ones. Set ``OMP_NUM_THREADS`` to the number of cores
-    divided by that of processes, lest each takes all. May be killed at any time: finished cells
-    are kept, a cell that was begun goes on from its checkpoint.
+    Several processes may run at once with the same ``out``: they share the cells, even when they
+    run different parts. Set ``OMP_NUM_THREADS`` to the number of cores divided by the number of
+    processes. A process may be killed at any time: finished cells are kept, and an unfinished
+    cell resumes from its checkpoint.
 
     Args:
         suite: A suite, or the name of one.
-        out: Where results are kept; several suites may share it.
-        data_dir: Where files of data sets lie.
+        out: Folder of the results; several suites may share it.
+        data_dir: Folder with the files of data sets.
         budget: ``"small"`` or ``"paper"``.
-        variants: The names of those to run now; None is all. Where their settings are chosen in
+        variants: Names of the variants to run; None runs all. If their settings are chosen in
             another variant, its candidates run too.
-        methods: The names of those to run now; None is all.
-        progress: Whether to show a bar; None does so on a terminal.
+        methods: Names of the methods to run; None runs all.
+        progress: Whether to show a bar; None shows one on a terminal.
         accelerator: As for `fit`.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C; says how to go on.
+        KeyboardInterrupt: After Ctrl-C; the message says how to resume.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ:
         raise InvalidSettingError(
@@ -134,20 +133,20 @@ def run_suite(
         )
     part = _Part(find_suite(suite), budget, variants, methods)
     store = Store(out)
-    sweep = _Sweep(part, store, DataShelf(data_dir, store.data), accelerator)
+    sweep = _Sweep(part, store, DataCache(data_dir, store.data), accelerator)
     with live_bar(TimeElapsedColumn(), show=progress) as bar:
         try:
             return sweep.run(bar)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
-                f"Stopped. {sweep.told}, and what was begun is saved in {store.folder}; the same "
+                f"Stopped. {sweep.status}, and what was begun is saved in {store.folder}; the same "
                 "command goes on from there."
             ) from None
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What was asked for; a wrong name or setting is told when it is made."""
+    """The part of a suite to run; wrong names and settings raise when it is created."""
 
     suite: Suite
     budget: str
@@ -155,7 +154,9 @@ class _Part:
     methods: Collection[str] | None
 
     def __post_init__(self) -> None:
-        for line in lines(self.suite, self.budget, variants=self.variants, methods=self.methods):
+        for line in list_lines(
+            self.suite, self.budget, variants=self.variants, methods=self.methods
+        ):
             for cell in line.possible_cells():
                 cell.config.build_objective()
                 cell.config.build_strategy()
@@ -165,15 +166,15 @@ class _Part:
 
 
 class _Sweep:
-    def __init__(self, part: _Part, store: Store, shelf: DataShelf, accelerator: str) -> None:
+    def __init__(self, part: _Part, store: Store, data: DataCache, accelerator: str) -> None:
         self.part = part
         self.store = store
-        self.shelf = shelf
+        self.data = data
         self.accelerator = accelerator
-        self.told = "Nothing is finished yet"
+        self.status = "Nothing is finished yet"
 
     def run(self, bar: Progress) -> list[Row]:
-        """Go on until every cell is finished, by this process or another."""
+        """Run cells until all are finished, by this process or another."""
         task = bar.add_task("starting", total=None)
         while True:
             find = self._finder()
@@ -181,7 +182,7 @@ class _Sweep:
             finished = [row for row in (find(cell.config) for cell in planned.cells) if row]
             missing = [cell for cell in planned.cells if find(cell.config) is None]
             num_cells = len(planned.cells) + planned.num_unknown
-            self.told = f"{len(finished)} of {num_cells} cells are finished"
+            self.status = f"{len(finished)} of {num_cells} cells are finished"
             bar.update(task, total=num_cells, completed=len(finished))
             if not missing:
                 return finished
@@ -195,47 +196,47 @@ class _Sweep:
 
     def _finder(self) -> Find:
         rows = self.store.rows()
-        begun = {place.partition("-")[0] for place in rows}
+        begun = {address.partition("-")[0] for address in rows}
 
         def find(config: Config) -> Row | None:
             if config_key(config) not in begun:
-                return None  # spares loading the data for their hash
+                return None  # the data need not be loaded for their hash
             return rows.get(self._address(config))
 
         return find
 
     def _address(self, config: Config) -> str:
-        return address(config, self.shelf.digest(config))
+        return row_address(config, self.data.digest(config))
 
     def _run_if_free(self, cell: Cell) -> bool:
-        """Whether there is something new to see; not if another process is at the cell."""
-        place = self._address(cell.config)
-        with self.store.claim(place) as claimed:
-            if claimed and place not in self.store.rows():
-                data = self.shelf.load(cell.config)
-                if self._address(cell.config) == place:  # else the data are others by now
-                    logger.info("%s; next: %s", self.told, cell.name)
-                    self._run(cell.config, place, data)
+        """Run a cell unless another process runs it; returns False if one does."""
+        address = self._address(cell.config)
+        with self.store.claim(address) as claimed:
+            if claimed and address not in self.store.rows():
+                data = self.data.load(cell.config)
+                if self._address(cell.config) == address:  # else the data changed meanwhile
+                    logger.info("%s; next: %s", self.status, cell.name)
+                    self._run(cell.config, address, data)
         return claimed
 
-    def _run(self, config: Config, place: str, data: Splits) -> None:
-        config = replace(config, data_dir=self.shelf.data_dir, accelerator=self.accelerator)
-        folder = self.store.run_folder(place)
+    def _run(self, config: Config, address: str, data: Splits) -> None:
+        config = replace(config, data_dir=self.data.data_dir, accelerator=self.accelerator)
+        folder = self.store.run_folder(address)
         results: dict[str, Any] = {}
         failure = ""
         try:
             train_run(config, folder, resume=True, data=data, progress=False)
-            results = load_run(folder).results  # as written: what is not finite is null
+            results = load_run(folder).results  # as written: a number that is not finite is null
         except NonFiniteLossError as error:
             failure = str(error)
         row = Row(
-            address=place,
+            address=address,
             config={n: v for n, v in asdict(config).items() if n not in MACHINE_FIELDS},
-            data_sha256=self.shelf.digest(config),
+            data_sha256=self.data.digest(config),
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
             results=results,
             failure=failure,
         )
         self.store.add(row)
-        for path in leftovers(folder):  # large, and of no more use
+        for path in resume_files(folder):  # large, and no longer needed
             path.unlink(missing_ok=True)

@@ -1,11 +1,11 @@
-"""Where results are kept: rows in a journal, claims as locks, a folder for each run.
+"""The folder of results: rows in a journal, locks for cells in progress, a folder for each run.
 
 ::
 
-    results.jsonl       one row a finished run
+    results.jsonl       one row for each finished run
     data.jsonl          hashes of the data, so that a finished sweep need not load them again
-    cells/ADDRESS.lock  held by the process that is at this cell
-    runs/ADDRESS/       the run itself, see `rightreasons.run`
+    cells/ADDRESS.lock  held by the process that runs this cell
+    runs/ADDRESS/       folder of the run, see `rightreasons.run`
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ __all__ = ["Journal", "Row", "Store", "read_rows"]
 
 logger = logging.getLogger("rightreasons")
 
+RESULTS_FILE = "results.jsonl"
+
 
 class Journal:
-    """JSON objects, one a line, appended by any number of processes.
+    """JSON objects, one on each line, appended by any number of processes.
 
-    A writer holds a lock, writes its line and waits until the disk has it. A line without an end
-    is what a killed writer left: readers skip it, the next writer cuts it off.
+    A writer holds a lock, writes its line and waits until it is on the disk. A killed writer may
+    leave a line without an end: readers skip it, and the next writer cuts it off.
 
     Args:
-        path: The file; it need not exist. The lock is beside it.
+        path: The file, which need not exist. The lock file lies in the same folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,10 +60,10 @@ class Journal:
             ) from error
 
     def entries(self) -> list[dict[str, Any]]:
-        """All whole lines so far, in the order they were written."""
+        """Read all complete lines, in the order they were written."""
         if not self.path.exists():
             return []
-        found = []
+        entries = []
         *lines, _unfinished = self.path.read_bytes().split(b"\n")
         for number, line in enumerate(lines, start=1):
             try:
@@ -69,14 +71,14 @@ class Journal:
             except ValueError:
                 entry = None
             if isinstance(entry, dict):
-                found.append(entry)
+                entries.append(entry)
             else:
                 logger.warning(
                     "Line %d of %s is damaged and does not count; its run will be repeated.",
                     number,
                     self.path,
                 )
-        return found
+        return entries
 
 
 def _cut_torn_line(file: BinaryIO) -> None:
@@ -87,20 +89,17 @@ def _cut_torn_line(file: BinaryIO) -> None:
         file.truncate(file.read().rfind(b"\n") + 1)
 
 
-RESULTS_FILE = "results.jsonl"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """A finished run.
 
     Args:
         address: Address of its cell.
-        config: What it was asked to do.
+        config: Configuration of the run.
         data_sha256: Hash of its data.
-        finished: When, in UTC.
-        results: As in its ``results.json``; empty if it failed.
-        failure: Why it came to nothing: a loss that became infinite.
+        finished: Time at which it finished, in UTC.
+        results: Content of its ``results.json``; empty if it failed.
+        failure: Why it failed: a loss that became infinite.
     """
 
     address: str
@@ -125,21 +124,21 @@ class Store:
 
     def rows(self) -> dict[str, Row]:
         """All rows so far, by address."""
-        return {row.address: row for row in _rows(self._results)}
+        return {row.address: row for row in _read_journal(self._results)}
 
     def add(self, row: Row) -> None:
-        """Keep a row for good."""
+        """Append a row to the journal."""
         self._results.append(asdict(row))
 
     def run_folder(self, address: str) -> Path:
-        """Where the run of this cell is."""
+        """Folder of the run of this cell."""
         return self.folder / "runs" / address
 
     @contextmanager
     def claim(self, address: str) -> Iterator[bool]:
-        """Try to be the one process at this cell; tells whether it worked.
+        """Try to lock this cell for this process; yields whether it worked.
 
-        The kernel lets go of the claim when the process ends, however it ends.
+        The kernel releases the lock when the process ends, however it ends.
         """
         lock = FileLock(writable_folder(self.folder / "cells") / f"{address}.lock")
         try:
@@ -161,10 +160,10 @@ def read_rows(out: str | Path) -> list[Row]:
             f"Expected results of a suite in {out}, but it has no {RESULTS_FILE}. Name the folder "
             "that was given to `rightreasons bench run SUITE --out`."
         )
-    return _rows(Journal(path))
+    return _read_journal(Journal(path))
 
 
-def _rows(journal: Journal) -> list[Row]:
+def _read_journal(journal: Journal) -> list[Row]:
     known = {entry.name for entry in fields(Row)}
     return [
         Row(**{name: value for name, value in entry.items() if name in known})

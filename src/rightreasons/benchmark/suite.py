@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rightreasons.benchmark.measure import Figures, Measure
-from rightreasons.benchmark.suite_check import MACHINE_FIELDS, refuse_inconsistent
+from rightreasons.benchmark.suite_check import MACHINE_FIELDS, check_suite
 from rightreasons.errors import UnknownNameError
 
 __all__ = [
@@ -26,7 +26,7 @@ Overrides = Mapping[str, Any]
 """Fields of `Config` and their values; dictionaries among them are merged, not replaced."""
 
 Grid = Sequence[Overrides]
-"""Candidates of which one is chosen on validation data."""
+"""Candidates; the best on validation data is chosen."""
 
 Threshold = tuple[str, float]
 """A key on the validation part, and what it must reach: ``("accuracy", 0.93)``."""
@@ -40,8 +40,8 @@ class Method:
     """A line of the table.
 
     Args:
-        name: As the table names it.
-        overrides: What makes it this method: ``{"recipe": "r3"}``; an oracle changes
+        name: Name in the table.
+        overrides: Settings of the method: ``{"recipe": "r3"}``; an oracle changes
             ``data_settings``.
         grid: The candidates to choose among: ``({"settings": {"weight": 3}}, {"lr": 1e-3})``.
     """
@@ -56,16 +56,16 @@ class Variant:
     """A block of the table: a data set, or one step along the axis of an ablation.
 
     Args:
-        name: As the table names it.
-        title: What it is, for a heading.
-        overrides: What makes it this variant.
+        name: Name in the table.
+        title: A longer name for headings.
+        overrides: Settings of the variant.
         grids: Grids by the name of a method, in place of the method's own, where another data set
             needs other candidates.
-        methods: The names of those it has; None is all.
-        chosen_in: The name of another variant. No candidates run here: each method goes on with
-            the one chosen there. With ``grids`` here, it is the one of the same number in them,
+        methods: Names of its methods; None is all.
+        chosen_in: The name of another variant. No candidates run here: each method uses the one
+            chosen there. With ``grids`` here, it is the candidate of the same number in them,
             such as a weight scaled to the variant.
-        select_if: In place of the suite's, where another data set has another ceiling.
+        select_if: Threshold in place of the suite's, for a data set of another difficulty.
     """
 
     name: str
@@ -82,12 +82,12 @@ class Budget:
     """How much to spend, the same for every method.
 
     Args:
-        seeds: One run each.
-        seeds_of_choice: How many of them, from the first, candidates are compared at; by the mean,
-            where there are several.
-        overrides: Such as the number of epochs.
-        variants: More of them, by the name of a variant.
-        protocol: What differs from the paper with this budget, a sentence each.
+        seeds: Random seeds, one run for each.
+        seeds_of_choice: At how many of the seeds, from the first, candidates are compared; by
+            their mean, if there are several.
+        overrides: Settings such as the number of epochs.
+        variants: Further overrides by the name of a variant.
+        protocol: Sentences on what differs from the paper with this budget.
     """
 
     seeds: Sequence[int]
@@ -101,29 +101,29 @@ class Budget:
 class Suite:
     """A table: every variant × every method, settings chosen on validation data, all seeds.
 
-    What a run does is put together from ``base``, the variant, the budget, the method and the
-    candidate; the later wins. In a variant every method has the same number of candidates.
+    A run's configuration merges ``base``, the variant, the budget, the method and the candidate;
+    the later wins. In a variant every method has the same number of candidates.
 
     Args:
-        name: Its name on the command line.
-        title: What the table shows.
+        name: Name on the command line.
+        title: Title of the table.
         paper: Key in the bibliography.
-        table: Where it stands in the paper.
-        base: What all runs have in common.
-        variants: The blocks.
-        methods: The lines.
-        measures: The columns.
+        table: Which table or figure of the paper.
+        base: Settings of all runs.
+        variants: Blocks of the table.
+        methods: Lines of the table.
+        measures: Columns of the table.
         select_by: A key on the *validation* part: ``"swap_accuracy"`` where there are masks,
             ``"group_accuracy/worst"`` where there are groups.
-        select_if: Choose among the candidates that reach this only; where less of the metric is
-            better, that stay at or below it. If none does, the one that comes nearest is chosen.
-        ties_within: How many standard errors of the best a candidate may be off and still count as
-            its equal; of equals the first is chosen. With 1 and candidates that begin with the
-            strongest penalty it is the rule of one standard error, for measures that have an
+        select_if: Only candidates that reach this threshold are chosen; if less of the metric is
+            better, those at or below it. If none does, the nearest one is chosen.
+        ties_within: Candidates within so many standard errors of the best count as equal to it;
+            the first of equals is chosen. With 1, and candidates listed from the strongest
+            penalty on, this is the rule of one standard error. It needs a measure with an
             interval.
-        budgets: By name; ``"small"`` and ``"paper"``.
-        figures: The paper's.
-        protocol: What differs from the paper, a sentence each.
+        budgets: Budgets by name; ``"small"`` and ``"paper"``.
+        figures: The paper's figures.
+        protocol: Sentences on what differs from the paper.
         layout: ``"blocks"``, a table for each variant, or ``"columns"``, a table for each measure
             with a column for each variant: the points of an ablation's curves.
     """
@@ -145,7 +145,7 @@ class Suite:
     layout: Layout = "blocks"
 
     def __post_init__(self) -> None:
-        refuse_inconsistent(self)
+        check_suite(self)
 
     def budget(self, name: str) -> Budget:
         """The budget of this name."""
@@ -156,10 +156,10 @@ class Suite:
 
     def variant(self, name: str) -> Variant:
         """The variant of this name."""
-        found = {variant.name: variant for variant in self.variants}
-        if name not in found:
-            raise UnknownNameError("variant", name, found)
-        return found[name]
+        variants = {variant.name: variant for variant in self.variants}
+        if name not in variants:
+            raise UnknownNameError("variant", name, variants)
+        return variants[name]
 
     def methods_of(self, variant: Variant) -> list[Method]:
         """The methods a variant has, in the order of the suite."""
@@ -173,5 +173,5 @@ class Suite:
         return variant.grids.get(method.name, self.grid(self.variant(variant.chosen_in), method))
 
     def threshold(self, variant: Variant) -> Threshold | None:
-        """What candidates must reach in a variant to be chosen among."""
+        """The threshold that candidates must reach in a variant."""
         return self.select_if if variant.select_if is None else variant.select_if

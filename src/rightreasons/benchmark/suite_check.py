@@ -1,4 +1,4 @@
-"""What a suite must fulfil; a mistake is told when it is made, not after hours of work."""
+"""Checks of a suite when it is created, so that a mistake does not show after hours of work."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from rightreasons.run.run import Config
 if TYPE_CHECKING:
     from rightreasons.benchmark.suite import Suite
 
-__all__ = ["MACHINE_FIELDS", "refuse_inconsistent"]
+__all__ = ["MACHINE_FIELDS", "check_suite"]
 
 MACHINE_FIELDS = ("data_dir", "accelerator", "devices")
-"""Fields of `Config` that say where a run happens, not what it is."""
+"""Fields of `Config` that say where a run happens, not what it does."""
 
 LAYOUTS = ("blocks", "columns")
 
 
-def refuse_inconsistent(suite: Suite) -> None:
+def check_suite(suite: Suite) -> None:
     """Raise if the parts of a suite do not fit together."""
     check_choice("layout", suite.layout, LAYOUTS)
     _refuse_repeated_names(suite)
     _refuse_unknown_names(suite)
     _refuse_empty_variants(suite)
-    _refuse_choices_from_nowhere(suite)
+    _refuse_bad_sources(suite)
     _refuse_unknown_fields(suite)
     _refuse_unequal_grids(suite)
-    _refuse_endless_thresholds(suite)
+    _refuse_infinite_thresholds(suite)
     if not 0 <= suite.ties_within < math.inf:
         raise InvalidSettingError(
             f"Expected `ties_within` of the suite {suite.name!r} to be a finite number of standard "
@@ -122,10 +122,10 @@ def _refuse_unequal_grids(suite: Suite) -> None:
         methods = suite.methods_of(variant)
         counts = {method.name: len(suite.grid(variant, method)) for method in methods}
         if len(set(counts.values())) > 1 or not min(counts.values()):
-            told = ", ".join(f"{name} {count}" for name, count in counts.items())
+            listed = ", ".join(f"{name} {count}" for name, count in counts.items())
             raise InvalidSettingError(
                 f"Expected every method of the suite {suite.name!r} to have the same number of "
-                f"candidates in {variant.name!r}, at least one, but got {told}. A method without "
+                f"candidates in {variant.name!r}, at least one, but got {listed}. A method without "
                 "a setting of its own can be given learning rates."
             )
 
@@ -141,7 +141,7 @@ def _refuse_empty_variants(suite: Suite) -> None:
             )
 
 
-def _refuse_choices_from_nowhere(suite: Suite) -> None:
+def _refuse_bad_sources(suite: Suite) -> None:
     for variant in suite.variants:
         if variant.chosen_in is None:
             continue
@@ -176,7 +176,7 @@ def _refuse_choices_from_nowhere(suite: Suite) -> None:
                 )
 
 
-def _refuse_endless_thresholds(suite: Suite) -> None:
+def _refuse_infinite_thresholds(suite: Suite) -> None:
     for threshold in (suite.select_if, *(variant.select_if for variant in suite.variants)):
         if threshold is not None and not math.isfinite(threshold[1]):
             raise InvalidSettingError(

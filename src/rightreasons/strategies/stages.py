@@ -20,7 +20,7 @@ from rightreasons.training.distributed import launch_fabric
 from rightreasons.training.fit import Fit, fit
 from rightreasons.training.settings import DEFAULTS
 
-__all__ = ["Stages", "is_begun", "leftovers"]
+__all__ = ["Stages", "is_begun", "resume_files"]
 
 SEEDS_APART = 1_000_003
 MACHINE = ("accelerator", "devices", "precision")
@@ -164,8 +164,8 @@ def is_begun(folder: Path) -> bool:
     return (folder / "checkpoint.pt").exists() or any(folder.glob("stage-*/checkpoint.pt"))
 
 
-def leftovers(folder: Path) -> list[Path]:
-    """What only an unfinished run in this folder needs."""
+def resume_files(folder: Path) -> list[Path]:
+    """Files that only an unfinished run in this folder needs."""
     staged = [*folder.glob("stage-*/checkpoint.pt"), *folder.glob("stage-*.npy")]
     return [folder / "checkpoint.pt", *sorted(staged)]
 
