@@ -8,14 +8,11 @@ enter behind it, which is cheap; elsewhere they become a full input.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from operator import getitem
-from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 from typing_extensions import override
 
 from rightreasons.bounds import Box, gradient_box, output_box
@@ -25,8 +22,8 @@ from rightreasons.core.second_order import (
     translate_autograd_errors,
     twice_differentiable,
 )
-from rightreasons.core.tracing import restored_attributes, trace_graph
-from rightreasons.errors import InvalidSettingError, UnsupportedLayerError
+from rightreasons.core.tracing import SplitNet
+from rightreasons.errors import InvalidSettingError
 from rightreasons.types import Interval, Target
 
 __all__ = [
@@ -35,11 +32,8 @@ __all__ = [
     "InputAdapter",
     "MaskedFeatures",
     "Point",
-    "SplitNet",
-    "split_at_first_layer",
+    "create_adapter",
 ]
-
-_RESHAPES = ("flatten", "view", "reshape", "size", getattr, getitem, torch.flatten, torch.reshape)
 
 
 class MaskedFeatures:
@@ -316,137 +310,27 @@ class InputAdapter(FeatureAdapter):
         return Box(self.feature_gradient(gradient.center), self.feature_gradient(gradient.radius))
 
 
-@dataclass(frozen=True)
-class SplitNet:
-    r"""A net split behind its first layer, :math:`f(x) = h(W x + b)`.
-
-    With :math:`z = W x + b` known, :math:`f(x + \delta) = h(z + W_S \delta_S)` needs only the
-    columns S of W that :math:`\delta` changes, and :math:`\nabla_{x_S} t = W_S^\top \nabla_z t`.
-    A change of a few features therefore costs a small product.
+def create_adapter(
+    model: nn.Module,
+    split: SplitNet | None,
+    first_output: Mapping[str, Tensor],
+    features: Tensor,
+    columns: Tensor,
+) -> FeatureAdapter:
+    """The cheapest adapter for a model.
 
     Args:
-        name: The first layer's name in ``named_modules``.
-        layer: The first layer; its input is the flattened input of the model.
-        tail: The rest of the net, which shares its modules with the model.
+        model: The whole model.
+        split: The model, split behind its first layer; None if it cannot be.
+        first_output: The output of the first layer for the samples, by the layer's name.
+        features: The samples ``(N, *S)``.
+        columns: The indices of the flattened features that move.
     """
-
-    name: str
-    layer: nn.Linear
-    tail: nn.Module
-
-
-_split_nets: WeakKeyDictionary[nn.Module, tuple[tuple[int, ...], SplitNet | None]]
-_split_nets = WeakKeyDictionary()  # by model, with the identities of its modules at that time
-
-
-def split_at_first_layer(model: nn.Module, x: Tensor) -> SplitNet | None:
-    """Split ``model`` behind its first layer for inputs like ``x``; None if that is not linear.
-
-    The split is computed once for a model, and again if one of its modules is exchanged. There is
-    none for a net that cannot be traced, or whose two parts do not give what the whole gives.
-
-    Example:
-        >>> net = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
-        >>> split_at_first_layer(net, torch.rand(5, 1, 2, 2)).name
-        '1'
-    """
-    signature = (*map(id, model.modules()), *x.shape[1:])
-    if model not in _split_nets or _split_nets[model][0] != signature:
-        _split_nets[model] = (signature, _split(model, x))
-    split = _split_nets[model][1]
-    # The tail alone would not run hooks on the model, nor on the first layer, as its user expects.
-    return None if split is None or _has_hooks(model) or _has_hooks(split.layer) else split
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks)
-
-
-def _split(model: nn.Module, x: Tensor) -> SplitNet | None:
-    num_features = x[0].numel() if len(x) else 0
-    has_candidate = any(
-        type(module) is nn.Linear and module.in_features == num_features
-        for module in model.modules()
-    )
-    if not x.is_floating_point() or not has_candidate or not len(x):
-        return None  # before tracing, which is slow
-    with test_time_mode(model):
-        split = _trace_split(model)
-        return split if split is not None and _equals_model(split, model, x[:2]) else None
-
-
-def _trace_split(model: nn.Module) -> SplitNet | None:
-    """Trace the model and split it behind its first layer."""
-    # The model itself is the root, not a wrapper, so that the tail keeps the names of its modules.
-    # Its own attributes are put back at the end: the tail reads tensors that tracing leaves there.
-    with restored_attributes([model]):
-        try:
-            graph = trace_graph(model, with_hooks=True)  # hooks inside belong to the tail
-        except UnsupportedLayerError:
-            return None
-        return _split_graph(model, graph)
-
-
-def _split_graph(model: nn.Module, graph: fx.Graph) -> SplitNet | None:
-    """Make the first layer's output the input of a traced graph."""
-    modules = dict(model.named_modules())
-    inputs = [node for node in graph.nodes if node.op == "placeholder"]
-    calls = [node for node in graph.nodes if node.op == "call_module"]
-    linear = [node for node in calls if type(modules[str(node.target)]) is nn.Linear]
-    if len(inputs) != 1 or not linear:
-        return None
-    first = linear[0]
-    # Only reshapes may come before: then W's columns are the flattened features, in their order.
-    before = list(graph.nodes)[: list(graph.nodes).index(first)]
-    if not all(_only_reshapes(node, modules) for node in before):
-        return None
-    if sum(node.target == first.target for node in calls) > 1:
-        return None  # a second use of W would see the change too
-    with graph.inserting_after(inputs[0]):
-        new_input = graph.placeholder("first_output")
-    first.replace_all_uses_with(new_input)
-    graph.erase_node(first)
-    graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
-    if inputs[0].users:
-        return None  # a skip connection reads the input behind the first layer
-    graph.erase_node(inputs[0])
-    layer = modules[str(first.target)]
-    if not isinstance(layer, nn.Linear):
-        return None
-    return SplitNet(str(first.target), layer, fx.GraphModule(model, graph))
-
-
-def _only_reshapes(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
-    if node.op == "call_module":
-        return type(modules[str(node.target)]) in (nn.Flatten, nn.Identity)
-    return node.op == "placeholder" or node.target in _RESHAPES
-
-
-def _equals_model(split: SplitNet, model: nn.Module, x: Tensor) -> bool:
-    """Whether the two parts give what the whole model gives for ``x``.
-
-    Tracing records one path. A forward that depends on values, or a transposed input, shows here.
-    """
-    recorded: list[Tensor] = []
-
-    def record(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        del module
-        recorded.extend((inputs[0], output))
-
-    handle = split.layer.register_forward_hook(record)
-    try:
-        with torch.no_grad():
-            whole = model(x)
-            parts = split.tail(recorded[1]) if len(recorded) == 2 else None
-    finally:
-        handle.remove()
-    return (
-        parts is not None
-        and isinstance(whole, Tensor)
-        and recorded[0].shape == x.flatten(1).shape
-        and torch.equal(recorded[0], x.flatten(1))
-        and torch.allclose(parts, whole)
-    )
+    if split is None:
+        return InputAdapter(model=model, features=features, columns=columns)
+    values = features.flatten(1).index_select(1, columns)
+    output = first_output[split.name]
+    return FirstLayerAdapter(split=split, first_output=output, values=values, columns=columns)
 
 
 def _center_and_radius(interval: Interval) -> tuple[Tensor, Tensor]:

@@ -19,14 +19,9 @@ from rightreasons.core.second_order import (
     translate_autograd_errors,
     twice_differentiable,
 )
+from rightreasons.core.tracing import split_at_first_layer
 from rightreasons.errors import DoubleBackwardError, InvalidBatchError
-from rightreasons.probe.masked import (
-    FeatureAdapter,
-    FirstLayerAdapter,
-    InputAdapter,
-    MaskedFeatures,
-    split_at_first_layer,
-)
+from rightreasons.probe.masked import MaskedFeatures, create_adapter
 from rightreasons.types import Batch, Target
 
 __all__ = ["Need", "Probe", "move_to_model", "strongest_need"]
@@ -171,9 +166,10 @@ class Probe:
         if self._masked is None:
             mask, shape = self.mask, self.features.shape[1:]
             touched = (mask != 0).any(dim=0).expand(shape).flatten().nonzero().flatten()
+            model, first_output = innermost(self.model), self._first_output
             self._masked = MaskedFeatures(
-                adapter=self._adapter(touched),
-                model=innermost(self.model),
+                adapter=create_adapter(model, self._split, first_output, self.features, touched),
+                model=model,
                 mask=mask.expand(-1, *shape).flatten(1).index_select(1, touched),
                 y=self.batch.y,
                 nominal_gradient=self._gradient_at_net_input,
@@ -204,8 +200,7 @@ class Probe:
         """
         probe = copy(self)
         probe._gradients, probe._masked, probe._results = {}, None, {}
-        if y is not None:
-            probe._batch = Batch.trusted(**{**vars(self._batch), "y": y})
+        probe._batch = self._batch if y is None else self._batch.with_(y=y)
         probe._activations = self._activations if activations is None else activations
         return probe
 
@@ -293,17 +288,6 @@ class Probe:
                 "no gradient: give the model their embeddings."
             )
         return x.detach().requires_grad_()
-
-    def _adapter(self, columns: Tensor) -> FeatureAdapter:
-        if self._split is None:
-            model = innermost(self.model)
-            return InputAdapter(model=model, features=self.features, columns=columns)
-        return FirstLayerAdapter(
-            split=self._split,
-            first_output=self._first_output[self._split.name],
-            values=self.features.flatten(1).index_select(1, columns),
-            columns=columns,
-        )
 
     def _forward(self) -> Tensor:
         with ExitStack() as contexts:
