@@ -33,6 +33,7 @@ UNREAD = {"References:", "Example:", "Examples:"}
 ARGUMENT = re.compile(r"[*\w`./-]+(?:, [*\w`./-]+)*(?: \([^)]*\))?:\s+(?=\S)")
 BULLET = re.compile(r"(?:[-*+•]|\d+[.)])\s+")
 TABLE = re.compile(r"^(?:\||[=+-]{3,}[=+ -]*$)")
+BORDER = re.compile(r"={3,}(?: +={3,})+$")
 CODE = re.compile(r":\w+:`[^`]*`|``.+?``|`[^`]+`")
 ABBREVIATION = re.compile(r"\b(e\.g|i\.e|et al|cf|vs|Fig|Eq|Sec|Tab|App|No|approx|resp)\.")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_]*[A-Z0-9§])")
@@ -64,13 +65,15 @@ def indent_of(line: str) -> int:
 def pieces_of(text: str, first: int) -> list[Piece]:
     """The paragraphs, list items and arguments of a docstring that begins on line ``first``."""
     pieces: list[Piece] = []
-    section, skipped, open_piece = "", -1, False
+    section, skipped, open_piece, in_table = "", -1, False, False
     lines = text.expandtabs().split("\n")
     margin = min((indent_of(line) for line in lines[1:] if line.strip()), default=0)
     for offset, raw in enumerate(lines):
         line = raw.strip() if offset == 0 else raw[margin:].rstrip()
         indent, words = indent_of(line), line.strip()
-        if not words:
+        if BORDER.fullmatch(words):  # the last border of a table comes before a blank line
+            in_table = offset + 1 < len(lines) and bool(lines[offset + 1].strip())
+        if not words or in_table:
             open_piece = False
             continue
         if skipped >= 0 and indent > skipped:
