@@ -1,4 +1,4 @@
-"""What every data set promises, whatever it holds: one table, the same checks for all."""
+"""The contract of all data sets: one table, the same checks for every row."""
 
 import csv
 from collections.abc import Callable
@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests.datasets.focus_miniature import decoy_ham_files, isic2017_files, pet_archive
 from tests.datasets.miniature import (
+    WORKER_WARNINGS,
     celeba_files,
     challenge_files,
     cifar100_bytes,
     cifar_jpegs,
     class_folders,
+    decoy_ham_files,
     derma_files,
+    isic2017_files,
     isic_files,
+    pet_archive,
     pet_files,
     plant_files,
     salient_files,
@@ -25,12 +28,11 @@ from tests.datasets.miniature import (
 )
 
 from rightreasons.datasets import Splits, load, names
+from rightreasons.datasets.registry import DATASETS
+from rightreasons.errors import InvalidSettingError
 from rightreasons.types import Batch
 
-pytestmark = [  # on machines with one processor, and on Python 3.12
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
-]
+pytestmark = WORKER_WARNINGS
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,14 @@ class Case:
     """A row of the table.
 
     Args:
-        name: In the registry.
-        settings: To load it with.
-        files: Writes the miniature files it reads.
+        name: Name in the registry.
+        settings: Settings for loading.
+        files: Function that writes the small files to read.
         patch: Side of the square planted in a corner; 0 if there is none.
         planted: Whether one colour is planted under the mask and tells the label.
-        drawn: Whether the seed changes the samples (else only what training sees of them).
-        plain: Whether it has neither masks nor groups.
-        maskless: Whether it has groups and no masks.
+        drawn: Whether the seed changes the samples (else only their augmentation).
+        plain: Whether there are neither masks nor groups.
+        maskless: Whether there are groups and no masks.
     """
 
     name: str
@@ -86,7 +88,7 @@ def image_files(root):
 
 
 FOLDER = {"mask_polarity": "irrelevant", "flip": True, "crop": 2}
-ON_DISK = {**FOLDER, "in_memory": False, "workers": 2}
+ON_DISK = {**FOLDER, "in_memory": False, "workers": 1}
 PLAIN = {"planted": False, "plain": True}
 GROUPED = {"planted": False, "drawn": False, "maskless": True}
 CASES = {
@@ -126,7 +128,7 @@ CASES = {
     "half_decoy_mnist": Case("half_decoy_mnist", {"validation": 500}, mnist_files),
     "isic": Case("isic", {"size": 12}, isic_files, planted=False),
     "isic on disk": Case(
-        "isic", {"size": 12, "in_memory": False, "workers": 2}, isic_files, planted=False
+        "isic", {"size": 12, "in_memory": False, "workers": 1}, isic_files, planted=False
     ),
     "plant": Case("plant", {"size": 10, "validation_share": 0.2}, plant_files, planted=False),
     "salient_imagenet": Case(
@@ -175,7 +177,7 @@ IN_CORNERS = {name: case for name, case in CASES.items() if case.patch}
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
-    """Load a case; equal requests are answered from memory."""
+    """Load a case; equal calls return the same object."""
     folders, cache = {}, {}
 
     def get(case: Case, *, seed: int = 0, fresh: bool = False, **settings) -> Splits:
@@ -213,14 +215,120 @@ def colours(batch):
     return [tuple(colour) for colour in values[:, :, 0].tolist()]
 
 
-def told(train, batch):
-    """The label that training's rule reads off each colour."""
+def predicted_labels(train, batch):
+    """The label of each colour, by the rule of the training data."""
     rule = dict(zip(colours(train), train.y.tolist(), strict=True))
     return torch.tensor([rule[colour] for colour in colours(batch)])
 
 
 def test_the_table_is_complete():
     assert {case.name for case in CASES.values()} == set(names())
+
+
+COMMON = {  # a value that every data set with the setting refuses, and the words of the error
+    "seed": (-1, "Expected `seed` to be a whole number from 0, but got -1"),
+    "size": (0, "Expected `size` to be .*, but got 0"),
+    "validation": (-1, "Expected `validation` to be a whole number from 0"),
+    "subset": (0, "Expected `subset` to be a whole number from 1"),
+    "validation_share": (1.0, "Expected `validation_share` to be a number from 0 to below 1"),
+    "test_share": (0.0, "`test_share` and `validation_share` to leave samples to train and to te"),
+    "flip": (1, "Expected `flip` to be True or False, but got 1"),
+    "crop": (-1, "Expected `crop` to be a whole number from 0"),
+    "in_memory": ("no", "Expected `in_memory` to be 'auto', True or False, but got 'no'"),
+    "workers": (-1, "Expected `workers` to be a whole number from 0"),
+    "verify": (1, "Expected `verify` to be True or False"),
+    "oracle": (1, "Expected `oracle` to be True or False"),
+    "download": ("no", "Expected `download` to be True or False"),
+    "colours": ("blue", "Expected `colours` to be 'ross' or 'faint', but got 'blue'"),
+    "test_masks": ("all", "Expected `test_masks` to be 'patch' or 'corners'"),
+}
+MNIST = [({"validation": 1500}, "Expected `validation` to be a whole number from 0 to 1499")]
+CUT = ({"validation": 500, "subset": 1001}, "Expected `subset` to be a whole number from 1 to 1000")
+SPECIAL = {
+    "background_challenge": [
+        ({"test": "mixed_next"}, "Expected `test` to be 'original' or 'mixed_same'")
+    ],
+    "biased_mnist": [
+        *MNIST,
+        CUT,
+        ({"squares": 3}, "Expected `squares` to be 1 or 2, but got 3"),
+        ({"test": "both"}, "Expected `test` to be 'original' or 'biased'"),
+        ({"share": 0.3}, "Expected `share` to be a number from 0.5 to 1, but got 0.3"),
+    ],
+    "block_mnist": [*MNIST, CUT],
+    "decoy_derm": [
+        ({"size": 32}, "Expected `size` to be 28 or 64, but got 32"),
+        ({"merge_validation": "no"}, "Expected `merge_validation` to be True or False"),
+    ],
+    "decoy_digits": [
+        ({"size": 13}, "Expected `size` to be a whole number from 14, but got 13"),
+        ({"patch": 0}, "Expected `patch` to be a whole number from 1, but got 0"),
+        ({"validation": 1290}, "Expected `validation` to be a whole number from 0 to 1287"),
+        ({"test_colours": "label"}, "Expected `test_colours` to be 'any' or 'wrong'"),
+    ],
+    "decoy_ham": [
+        ({"size": 200}, "`size` to be a whole number from 8 to 128"),
+        ({"mask": "lesion"}, "`mask` to be 'artefact' or 'outside_lesion'"),
+        ({"share": 2}, "`share` to be a number from 0 to 1"),
+        ({"kinds": ["hair"]}, "`kinds` to be some of .*'bubble'.* but got .'hair'."),
+        ({"kinds": "ruler"}, "`kinds` to be some of"),
+        ({"kinds": []}, "`kinds` to be some of"),
+        ({"zoom": 0}, "`zoom` to be a finite number above 0"),
+    ],
+    "decoy_mnist": [*MNIST, ({"seed": 0.5}, "Expected `seed` to be a whole number from 0")],
+    "half_decoy_mnist": MNIST,
+    "folder": [
+        ({"mask_polarity": "white"}, "Expected `mask_polarity` to be 'irrelevant' or 'relevant'"),
+        ({"size": (3, 4, 5)}, "Expected `size` to be a number of pixels or height and width"),
+        ({"size": "large"}, "Expected `size` to be a number of pixels or height and width"),
+        ({"channels": 2}, "Expected `channels` to be 1 or 3, but got 2"),
+        ({"memory_limit": -1}, "Expected `memory_limit` to be a whole number from 0"),
+    ],
+    "oxford_pets": [
+        ({"task": "sex"}, "`task` to be 'breed' or 'species'"),
+        ({"border": "soft"}, "`border` to be 'masked' or 'free'"),
+    ],
+    "plant": [
+        ({"fold": 5}, "Expected `fold` to be a whole number from 0 to 4, but got 5"),
+        ({"test_background": "none"}, "Expected `test_background` to be 'mean' or 'own'"),
+        ({"workers": 1.5}, "Expected `workers` to be a whole number from 0"),
+    ],
+    "salient_imagenet": [
+        ({"classes": (306,)}, r"to be two or more different ImageNet numbers, but got \[306\]"),
+        ({"classes": (306, 306)}, "two or more different ImageNet numbers"),
+        ({"classes": (306, 1000)}, "Expected `classes` to be a whole number from 0 to 999"),
+        ({"test_part": "all"}, "Expected `test_part` to be 'both' or 'spurious' or 'core'"),
+    ],
+    "textured_mnist": [
+        ({"size": 7}, "`size` to be a whole number from 8"),
+        ({"digit_size": 17}, "`digit_size` to be a whole number from 1 to 16"),
+        ({"background_randomness": 1.5}, "`background_randomness` to be a number from 0 to 1"),
+        ({"digit_randomness": -1}, "`digit_randomness` to be a number from 0 to 1"),
+        ({"textures_per_class": 0}, "`textures_per_class` to be a whole number from 1"),
+        ({"num_train": 1441}, "`num_train` to be a whole number from 1 to 1440"),
+        ({"num_validation": 1500}, "`num_validation` to be a whole number from 0 to 1499"),
+        ({"num_test": 0}, "`num_test` to be a whole number from 1 to 1000"),
+    ],
+}
+FIRST = {case.name: case for case in reversed(CASES.values())}
+REFUSED = [
+    pytest.param(FIRST[name], settings, words, id=f"{name} {settings}")
+    for name in sorted(FIRST)
+    for settings, words in [
+        *(
+            ({key: value}, words)
+            for key, (value, words) in COMMON.items()
+            if key in DATASETS.settings(name)
+        ),
+        *SPECIAL.get(name, []),
+    ]
+]
+
+
+@pytest.mark.parametrize(("case", "settings", "words"), REFUSED)
+def test_bad_settings(case, settings, words, loaded):
+    with pytest.raises(InvalidSettingError, match=words):
+        loaded(case, **settings)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -273,11 +381,11 @@ def test_rows_may_be_taken_in_any_order(case, loaded):
     for part in parts_of(loaded(case)):
         rows = [torch.tensor([2, 0]), torch.tensor([1])]
         everything = whole(part)
-        for batch, places in zip(part.batches(rows), rows, strict=True):
-            assert torch.equal(batch.index, places)
-            assert torch.equal(batch.x, everything.x[places])
+        for batch, indices in zip(part.batches(rows), rows, strict=True):
+            assert torch.equal(batch.index, indices)
+            assert torch.equal(batch.x, everything.x[indices])
             unmasked = case.plain or case.maskless
-            assert unmasked or torch.equal(batch.mask, everything.mask[places])
+            assert unmasked or torch.equal(batch.mask, everything.mask[indices])
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -336,13 +444,13 @@ def test_the_colour_tells_the_label_in_training_and_validation(case, loaded):
     train = whole(splits.train)
     assert len(set(colours(train))) == len(splits.card.classes)
     for part in (splits.train, splits.val):
-        assert torch.equal(told(train, whole(part)), part.labels)
+        assert torch.equal(predicted_labels(train, whole(part)), part.labels)
 
 
 @pytest.mark.parametrize("case", PLANTED.values(), ids=PLANTED)
 def test_the_colour_does_not_tell_the_label_at_test(case, loaded):
     splits = loaded(case)
-    right = told(whole(splits.train), whole(splits.test)) == splits.test.labels
+    right = predicted_labels(whole(splits.train), whole(splits.test)) == splits.test.labels
     assert right.float().mean() < 1 / len(splits.card.classes) + 0.05
 
 
@@ -355,7 +463,7 @@ def test_the_colour_tells_an_oracle_nothing(case, loaded):
     for part in (oracle.train, oracle.val):
         batch = whole(part)
         table = torch.zeros(num_classes, num_classes).index_put_(
-            (batch.y, told(planted, batch)), torch.ones(len(batch)), accumulate=True
+            (batch.y, predicted_labels(planted, batch)), torch.ones(len(batch)), accumulate=True
         )
         expected = table.sum(dim=1, keepdim=True) / num_classes  # uniform whatever the label
         chi_square = float(((table - expected) ** 2 / expected).sum())

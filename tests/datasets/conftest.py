@@ -1,4 +1,4 @@
-"""Miniature files of every kind the loaders read."""
+"""Fixtures: small files of MNIST and of image folders."""
 
 import csv
 import gzip
@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 import pytest
-from PIL import Image
+from tests.datasets.miniature import save
 
 IDX_NAMES = {
     "x_train": "train-images-idx3-ubyte",
@@ -18,7 +18,7 @@ IDX_NAMES = {
 
 @pytest.fixture
 def tiny_mnist():
-    """Noise in MNIST's form: 400 training and 300 test images, all digits alike."""
+    """Noise in the form of MNIST: 400 training and 300 test images."""
     rng = np.random.default_rng(5)
     return {
         "x_train": rng.integers(0, 256, size=(400, 28, 28), dtype=np.uint8),
@@ -62,17 +62,12 @@ def write_table():
 
 @pytest.fixture
 def save_image():
-    def save(path, pixels, **options):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.asarray(pixels, dtype=np.uint8)).save(path, **options)
-        return path
-
     return save
 
 
 @pytest.fixture
 def pets(tmp_path, save_image, write_table):
-    """Twelve images of cats and dogs; all but every third have a mask: the top left quarter."""
+    """Twelve images of cats and dogs; two of three have a mask, the top left quarter."""
     rng = np.random.default_rng(3)
     rows = []
     for number in range(12):

@@ -3,16 +3,14 @@ import random
 import numpy as np
 import pytest
 import torch
+from tests.datasets.miniature import WORKER_WARNINGS
 from torch.utils import data as torch_data
 
 from rightreasons.datasets import InMemory, Splits, as_dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.types import Batch
 
-pytestmark = [  # on machines with one processor, and on Python 3.12
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
-]
+pytestmark = WORKER_WARNINGS
 X, Y = torch.rand(5, 2, 3, 3), torch.tensor([0, 1, 2, 1, 0])
 MASK, GROUP = X[:, :1].round(), torch.tensor([0, 1, 0, 3, -1])
 ROWS = torch.tensor([4, 1, 1])

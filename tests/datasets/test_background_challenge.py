@@ -2,7 +2,7 @@ import pytest
 from tests.datasets.miniature import challenge_files, save
 
 from rightreasons.datasets import background_challenge
-from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 GREY = [[[9, 9, 9]] * 4] * 4
 
@@ -46,16 +46,3 @@ def test_a_class_nobody_trained_on(tmp_path):
     save(tmp_path / "bg_challenge" / "only_fg" / "val" / "09_cow" / "1.png", GREY)
     with pytest.raises(DatasetCorruptError, match="09_cow: is no class of the training images"):
         background_challenge(tmp_path, size=8)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"test": "mixed_next"}, "Expected `test` to be 'original' or 'mixed_same'"),
-        ({"validation_share": 1.0}, "Expected `validation_share` to be a number from 0"),
-        ({"size": 0}, "Expected `size` to be a whole number from 1"),
-    ],
-)
-def test_bad_settings(tmp_path, settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        background_challenge(tmp_path, **settings)

@@ -1,8 +1,6 @@
-import pytest
 import torch
 
 from rightreasons.datasets import biased_mnist
-from rightreasons.errors import InvalidSettingError
 
 BLUE, RED = torch.tensor([0.0, 0.0, 1.0]), torch.tensor([1.0, 0.0, 0.0])
 
@@ -62,20 +60,3 @@ def test_the_mask_is_where_squares_may_be(npz_dir):
 def test_a_subset_for_quick_runs(npz_dir):
     data = biased_mnist(npz_dir, validation=100, subset=50)
     assert (len(data.train), len(data.val)) == (50, 100)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"squares": 3}, "Expected `squares` to be 1 or 2, but got 3"),
-        ({"test": "both"}, "Expected `test` to be 'original' or 'biased'"),
-        ({"share": 0.3}, "Expected `share` to be a number from 0.5 to 1, but got 0.3"),
-        ({"validation": -1}, "Expected `validation` to be a whole number from 0"),
-        ({"validation": 400}, "Expected `validation` to be a whole number from 0 to 399"),
-        ({"subset": 401, "validation": 0}, "Expected `subset` to be a whole number from 1 to 400"),
-        ({"download": "no"}, "Expected `download` to be True or False"),
-    ],
-)
-def test_bad_settings(npz_dir, settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        biased_mnist(npz_dir, **settings)

@@ -2,7 +2,7 @@ import pytest
 from tests.datasets.miniature import pet_files
 
 from rightreasons.datasets import cats_vs_dogs
-from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 
 @pytest.mark.parametrize("layout", ["microsoft", "folders", "kaggle"])
@@ -33,16 +33,3 @@ def test_damaged_files_are_named(tmp_path):
 def test_what_is_not_there(tmp_path):
     with pytest.raises(DatasetNotFoundError, match="but found 0 cats and 0 dogs"):
         cats_vs_dogs(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"test_share": 0.0}, "Expected `test_share` and `validation_share` to leave samples"),
-        ({"size": 0}, "Expected `size` to be a whole number from 1"),
-    ],
-)
-def test_bad_settings(tmp_path, settings, words):
-    pet_files(tmp_path)
-    with pytest.raises(InvalidSettingError, match=words):
-        cats_vs_dogs(tmp_path, **settings)

@@ -1,10 +1,21 @@
 import numpy as np
 import pytest
+import torch
 from tests.conftest import DATA_DIR
-from tests.datasets.miniature import cifar_arrays, cifar_bytes, cifar_jpegs, cifar_pickles
+from tests.datasets.miniature import (
+    cifar100_arrays,
+    cifar100_bytes,
+    cifar100_pickles,
+    cifar_arrays,
+    cifar_bytes,
+    cifar_jpegs,
+    cifar_pickles,
+)
 
+from rightreasons.datasets import Augmented, cifar10, cifar100
 from rightreasons.datasets.sets.cifar import read_cifar10
-from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
+from rightreasons.run.run import Config, train_run
 
 
 @pytest.mark.parametrize("write", [cifar_pickles, cifar_bytes])
@@ -74,3 +85,99 @@ def test_the_real_archive_is_read():
     assert (len(train.y), len(test.y)) == (50_000, 10_000)
     assert np.bincount(train.y).tolist() == [5_000] * 10
     assert train.images(np.arange(20)).shape == (20, 3, 32, 32)
+
+
+@pytest.fixture
+def data_dir(tmp_path):
+    cifar_bytes(tmp_path)
+    return tmp_path
+
+
+def test_parts_have_the_sizes_asked_for_and_equal_shares(data_dir):
+    splits = cifar10(data_dir, validation=50, subset=60)
+    assert (len(splits.train), len(splits.val), len(splits.test)) == (60, 50, 100)
+    for part, share in ((splits.train, 6), (splits.val, 5)):
+        assert torch.bincount(part.labels).tolist() == [share] * 10
+    pixels, _ = cifar_arrays()[1]
+    assert torch.equal(splits.test.pixels, torch.from_numpy(pixels))
+    everything = cifar10(data_dir, validation=0)
+    assert everything.val is None and len(everything.train) == 200
+
+
+def test_a_smaller_subset_is_part_of_a_larger_one(data_dir):
+    small, large = (cifar10(data_dir, validation=20, subset=size) for size in (30, 90))
+    assert torch.equal(small.val.pixels, large.val.pixels)
+    rows = {row.numpy().tobytes() for row in large.train.pixels}
+    assert {row.numpy().tobytes() for row in small.train.pixels} < rows
+
+
+def test_training_images_may_be_augmented(data_dir):
+    splits = cifar10(data_dir, validation=20, flip=True, crop=2, seed=3)
+    assert isinstance(splits.train, Augmented)
+    assert (splits.train.flip, splits.train.crop, splits.train.seed) == (True, 2, 3)
+
+
+def test_settings_are_checked(data_dir):
+    for settings, words in (
+        ({"validation": 200}, "Expected `validation` to be a whole number from 0 to 199"),
+        ({"validation": 50, "subset": 151}, "Expected `subset` to be a whole number from 1 to 150"),
+        ({"subset": 0}, "Expected `subset`"),
+        ({"flip": 1}, "Expected `flip`"),
+    ):
+        with pytest.raises(InvalidSettingError, match=words):
+            cifar10(data_dir, **settings)
+
+
+def test_a_run_needs_neither_masks_nor_groups(data_dir, tmp_path):
+    """What needs them is left out of what is measured."""
+    config = Config(
+        data="cifar10",
+        data_dir=str(data_dir),
+        data_settings={"validation": 20, "subset": 40},
+        model_settings={"hidden": [4]},
+        recipe="alignment",
+        epochs=1,
+    )
+    results = train_run(config, tmp_path / "run", progress=False)
+    measured = results["metrics"]["test"]
+    assert "accuracy" in measured
+    assert not [name for name in measured if name.startswith(("group", "swap", "input_gradient"))]
+
+
+@pytest.mark.parametrize("write", [cifar100_pickles, cifar100_bytes])
+@pytest.mark.parametrize("inside", [False, True])
+def test_the_published_files_are_read_with_their_fine_labels(tmp_path, write, inside):
+    write(tmp_path)
+    folder = next(tmp_path.iterdir()) if inside else tmp_path
+    splits = cifar100(folder, validation=100)
+    assert (len(splits.train), len(splits.val), len(splits.test)) == (200, 100, 200)
+    pixels, fine, _ = cifar100_arrays()[1]
+    assert torch.equal(splits.test.pixels, torch.from_numpy(pixels))
+    assert splits.test.labels.tolist() == fine.tolist()
+    assert torch.bincount(splits.val.labels).tolist() == [1] * 100
+
+
+def test_a_hundred_names_in_alphabetical_order(tmp_path):
+    cifar100_bytes(tmp_path)
+    names = cifar100(tmp_path, validation=0).card.classes
+    assert len(set(names)) == 100 and list(names) == sorted(names)
+    assert (names[0], names[49], names[99]) == ("apple", "mountain", "worm")
+
+
+def test_settings(tmp_path):
+    cifar100_bytes(tmp_path)
+    assert isinstance(cifar100(tmp_path, validation=100, flip=True).train, Augmented)
+    assert len(cifar100(tmp_path, validation=100, subset=100).train) == 100
+    with pytest.raises(InvalidSettingError, match="Expected `subset` .* from 1 to 200"):
+        cifar100(tmp_path, validation=100, subset=201)
+
+
+def test_missing_and_damaged_files_are_named(tmp_path):
+    with pytest.raises(DatasetNotFoundError, match="Expected CIFAR-100 in .* Unpack cifar-100-py"):
+        cifar100(tmp_path)
+    cifar100_bytes(tmp_path)
+    path = tmp_path / "cifar-100-binary" / "test.bin"
+    for content in (path.read_bytes()[:4000], np.full(3074, 100, dtype=np.uint8).tobytes()):
+        path.write_bytes(content)
+        with pytest.raises(DatasetCorruptError, match="test.bin to hold CIFAR-100, but it is trun"):
+            cifar100(tmp_path)

@@ -1,7 +1,9 @@
 import pytest
 import torch
 
+import rightreasons as rr
 from rightreasons.datasets import Card, InMemory, Splits
+from rightreasons.datasets.dataset import TransformedDataset
 from rightreasons.errors import InvalidBatchError
 from rightreasons.types import Batch
 
@@ -70,3 +72,33 @@ def test_more_test_sets_have_names_of_their_own():
     assert len({splits.digest() for splits in (plain, more, renamed)}) == 3
     with pytest.raises(InvalidBatchError, match="Expected names of `more_tests` other than"):
         Splits(train=data, val=None, test=data, more_tests={"validation": data})
+
+
+class Numbered(TransformedDataset):
+    """Puts each sample's place into its features."""
+
+    def transform(self, batch, indices):
+        return batch.replace(x=indices[:, None].float().expand_as(batch.x))
+
+    def digest(self):
+        return self.base.digest()
+
+
+def test_samples_change_and_all_else_stays():
+    base = InMemory(
+        rr.Batch(
+            x=torch.zeros(5, 2),
+            y=torch.tensor([0, 1, 0, 1, 0]),
+            mask=torch.ones(5, 2),
+            group=torch.tensor([0, 0, 1, 1, 1]),
+        )
+    )
+    data = Numbered(base)
+    assert data.take(torch.tensor([3, 1])).x.tolist() == [[3, 3], [1, 1]]
+    batches = list(data.batches([torch.tensor([4]), torch.tensor([0, 2])]))
+    assert [batch.x[:, 0].tolist() for batch in batches] == [[4], [0, 2]]
+    assert len(data) == 5
+    assert data.labels is base.labels
+    assert data.groups is base.groups
+    assert data.has_masks
+    assert data.card == base.card

@@ -1,16 +1,16 @@
-import os
-from pathlib import Path
+import hashlib
+import importlib
 
 import numpy as np
 import pytest
 import torch
+from tests.conftest import DATA_DIR
 from tests.datasets.miniature import derma_arrays, derma_files, ham_files
 
 from rightreasons.datasets import decoy_derm
-from rightreasons.errors import InvalidSettingError
+from rightreasons.datasets.sets.decoy_derm import read_dermamnist
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
-REAL = Path(os.environ.get("RIGHTREASONS_DATA", SHARED))
 PALETTE = torch.tensor([[0.5, 0.5, 0.7], [0.5, 0.7, 0.5]])
 
 
@@ -79,30 +79,106 @@ def test_sixty_four_pixels(tmp_path):
     assert data.train.batch.mask.sum(dim=(1, 2, 3)).unique().tolist() == [256.0]
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"size": 32}, "Expected `size` to be 28 or 64, but got 32"),
-        ({"test_masks": "all"}, "Expected `test_masks` to be 'patch' or 'corners'"),
-        ({"oracle": 1}, "Expected `oracle` to be True or False"),
-        ({"merge_validation": "no"}, "Expected `merge_validation` to be True or False"),
-        ({"download": 0}, "Expected `download` to be True or False"),
-        ({"seed": -1}, "Expected `seed` to be a whole number from 0"),
-    ],
-)
-def test_bad_settings(derma_dir, settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        decoy_derm(derma_dir, **settings)
-
-
+@pytest.mark.slow
 @pytest.mark.skipif(
-    not (REAL / "dermamnist_rebuilt.npz").exists() and not (REAL / "dermamnist.npz").exists(),
-    reason=f"no DermaMNIST in {REAL}",
+    not (DATA_DIR / "dermamnist_rebuilt.npz").exists()
+    and not (DATA_DIR / "dermamnist.npz").exists(),
+    reason=f"no DermaMNIST in {DATA_DIR}",
 )
 def test_the_real_thing():
-    data = decoy_derm(REAL)
+    data = decoy_derm(DATA_DIR)
     assert (len(data.train), len(data.val), len(data.test)) == (7007, 1003, 2005)
     assert data.card.train_group_counts == (4693, 2314)
     assert torch.equal(swatches(data.train), PALETTE[data.train.labels])
     outside = data.train.batch.x[:, :, 7:21, 7:21]  # skin: red is brightest
     assert np.argmax(outside.mean(dim=(0, 2, 3)).tolist()) == 0
+
+
+dermamnist = importlib.import_module("rightreasons.datasets.sets.decoy_derm")
+FEW = (6, 3, 4)
+
+
+@pytest.mark.parametrize("name", ["dermamnist.npz", "dermamnist_rebuilt.npz"])
+def test_published_and_rebuilt_files_are_read_as_they_are(tmp_path, name):
+    derma_files(tmp_path, name=name, counts=FEW)
+    found, expected = read_dermamnist(tmp_path), derma_arrays(counts=FEW)
+    assert found.file == name
+    for part in ("train", "val", "test"):
+        assert np.array_equal(getattr(found, part).x, expected[f"{part}_images"])
+        assert np.array_equal(getattr(found, part).y, expected[f"{part}_labels"][:, 0])
+
+
+def test_the_published_file_comes_first(tmp_path):
+    derma_files(tmp_path, name="dermamnist_rebuilt.npz", counts=FEW)
+    derma_files(tmp_path, name="dermamnist.npz", counts=FEW)
+    assert read_dermamnist(tmp_path).file == "dermamnist.npz"
+
+
+def test_larger_images_are_shrunk(tmp_path):
+    arrays = derma_arrays(size=128, counts=FEW)
+    arrays["val_images"][:] = 77
+    np.savez(tmp_path / "dermamnist_128.npz", **arrays)
+    found = read_dermamnist(tmp_path, size=64)
+    assert found.train.x.shape == (6, 64, 64, 3)
+    assert (found.val.x == 77).all()
+
+
+def test_photographs_are_decoded_and_dealt_out_by_their_split(tmp_path):
+    ham_files(tmp_path, counts=FEW)
+    found = read_dermamnist(tmp_path, size=64)
+    assert found.file == "ham10000_128.npz"
+    assert [len(part.y) for part in found[:3]] == [6, 3, 4]
+    assert found.test.x.shape == (4, 64, 64, 3)
+    reds = [
+        int(image[32, 32, 0]) for part in (found.test, found.val, found.train) for image in part.x
+    ]
+    assert np.abs(np.array(reds) - 10 * np.arange(13)).max() <= 3
+    assert found.train.y.tolist() == [(7 + place) % 7 for place in range(6)]
+
+
+def test_what_is_not_there_is_named(tmp_path):
+    with pytest.raises(DatasetNotFoundError, match="28 pixels in .* none of dermamnist.npz, derm"):
+        read_dermamnist(tmp_path)
+    with pytest.raises(DatasetNotFoundError, match="64 pixels.*ham10000_128.npz. Put one of them"):
+        read_dermamnist(tmp_path, size=64)
+    derma_files(tmp_path, counts=FEW)
+    with pytest.raises(DatasetNotFoundError, match="to be a folder, but got the file"):
+        read_dermamnist(tmp_path / "dermamnist.npz")
+    with pytest.raises(InvalidSettingError, match="Expected `size` to be 28 or 64, but got 32"):
+        read_dermamnist(tmp_path, size=32)
+
+
+@pytest.mark.parametrize("name", ["dermamnist_64.npz", "ham10000_128.npz"])
+def test_damaged_files(tmp_path, name):
+    (tmp_path / name).write_bytes(b"PK no archive")
+    with pytest.raises(DatasetCorruptError, match=f"{name} to hold DermaMNIST, but it is trunc"):
+        read_dermamnist(tmp_path, size=64)
+
+
+def test_files_of_something_else(tmp_path):
+    np.savez(tmp_path / "dermamnist.npz", x=np.zeros(3))
+    with pytest.raises(DatasetCorruptError, match="train_images"):
+        read_dermamnist(tmp_path)
+    arrays = derma_arrays(counts=FEW)
+    arrays["val_labels"][1] = 7
+    np.savez(tmp_path / "dermamnist.npz", **arrays)
+    with pytest.raises(
+        DatasetCorruptError, match="the val part of .* labels from 0 to 7. Is it De"
+    ):
+        read_dermamnist(tmp_path)
+
+
+def test_the_published_file_is_fetched_and_checked(tmp_path, monkeypatch):
+    source = tmp_path / "there"
+    source.mkdir()
+    derma_files(source, counts=FEW)
+    content = (source / "dermamnist.npz").read_bytes()
+    monkeypatch.setattr(dermamnist, "SOURCE", f"{source.as_uri()}/")
+    monkeypatch.setitem(dermamnist.PUBLISHED, "dermamnist.npz", "0" * 64)
+    here = tmp_path / "here"
+    with pytest.raises(DatasetCorruptError, match="sha256"):
+        read_dermamnist(here, download=True)
+    sha256 = hashlib.sha256(content).hexdigest()
+    monkeypatch.setitem(dermamnist.PUBLISHED, "dermamnist.npz", sha256)
+    assert len(read_dermamnist(here, download=True).train.y) == 6
+    assert (here / "dermamnist.npz").read_bytes() == content

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rightreasons.datasets import decoy_digits
-from rightreasons.errors import InvalidSettingError, MissingExtraError
+from rightreasons.errors import MissingExtraError
 
 
 def greys(data):
@@ -49,22 +49,6 @@ def test_without_validation_training_gets_everything():
     data = decoy_digits(validation=0)
     assert data.val is None
     assert len(data.train) == 1297
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"size": 13}, "Expected `size` to be a whole number from 14, but got 13"),
-        ({"patch": 0}, "Expected `patch` to be a whole number from 1, but got 0"),
-        ({"validation": 1290}, "Expected `validation` to be a whole number from 0 to 1287"),
-        ({"oracle": "yes"}, "Expected `oracle` to be True or False"),
-        ({"seed": -1}, "Expected `seed` to be a whole number from 0"),
-        ({"test_colours": "label"}, "Expected `test_colours` to be 'any' or 'wrong'"),
-    ],
-)
-def test_bad_settings(settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        decoy_digits(**settings)
 
 
 def test_scikit_learn_is_an_extra(monkeypatch):

@@ -1,15 +1,14 @@
-import os
-from pathlib import Path
+import zipfile
 
+import numpy as np
 import pytest
 import torch
-from tests.datasets.focus_miniature import artefact_zip, decoy_ham_files, lesion_archive
+from tests.conftest import DATA_DIR
+from tests.datasets.miniature import artefact_images, artefact_zip, decoy_ham_files, lesion_archive
 
 from rightreasons.datasets import decoy_ham
-from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
-
-SHARED = Path(__file__).parents[3] / "shared" / "data"
-REAL = Path(os.environ.get("RIGHTREASONS_DATA", SHARED))
+from rightreasons.datasets.sets.decoy_ham import Template, artefact_filter, read_templates
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 
 @pytest.fixture(scope="module")
@@ -88,32 +87,83 @@ def test_files_that_are_missing_or_damaged(tmp_path):
         decoy_ham(tmp_path, size=8, zoom=0.001, kinds=["ruler"])
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"size": 200}, "`size` to be a whole number from 8 to 128"),
-        ({"mask": "lesion"}, "`mask` to be 'artefact' or 'outside_lesion'"),
-        ({"share": 2}, "`share` to be a number from 0 to 1"),
-        ({"kinds": ["hair"]}, "`kinds` to be some of .*'bubble'.* but got .'hair'."),
-        ({"kinds": "ruler"}, "`kinds` to be some of"),
-        ({"kinds": []}, "`kinds` to be some of"),
-        ({"zoom": 0}, "`zoom` to be a finite number above 0"),
-        ({"oracle": 1}, "`oracle` to be True or False"),
-        ({"seed": -1}, "`seed` to be a whole number from 0"),
-    ],
-)
-def test_bad_settings(root, settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        decoy_ham(root, **settings)
-
-
+@pytest.mark.slow
 @pytest.mark.skipif(
-    not ((REAL / "ham10000_128.npz").exists() and (REAL / "skin_artefacts.zip").exists()),
-    reason=f"no ham10000_128.npz and skin_artefacts.zip in {REAL}",
+    not ((DATA_DIR / "ham10000_128.npz").exists() and (DATA_DIR / "skin_artefacts.zip").exists()),
+    reason=f"no ham10000_128.npz and skin_artefacts.zip in {DATA_DIR}",
 )
 def test_the_real_thing():
-    data = decoy_ham(REAL, size=16)
+    data = decoy_ham(DATA_DIR, size=16, share=0.02)
     assert (len(data.train), len(data.val), len(data.test)) == (7007, 1003, 2005)
     assert 0.15 < data.train.labels.float().mean() < 0.25
     shares = data.test.mask[has_mask(data.test)].float().mean(dim=(1, 2, 3))
     assert (shares >= 0.004).all()
+
+
+@pytest.fixture
+def path(tmp_path):
+    artefact_zip(tmp_path)
+    return tmp_path / "skin_artefacts.zip"
+
+
+def test_templates_are_what_is_left_of_the_light(path):
+    found = read_templates(path, size=600, zoom=1.0)
+    by_place = {(one.kind, one.place): one.light for one in found}
+    assert len(found) == 5
+    spot = by_place["marking", "spot"]
+    assert spot.shape == (80, 80, 3)
+    assert spot[0, 0].tolist() == [1, 1, 1]
+    np.testing.assert_allclose(spot[40, 40], (np.array([90, 30, 160]) + 8) / 263, rtol=1e-5)
+    ruler = by_place["ruler", "horizontal"]
+    np.testing.assert_allclose(ruler[20, 0], 28 / (np.array([200, 150, 140]) + 8), rtol=1e-5)
+    assert ruler[20, 5].tolist() == [1, 1, 1]
+    assert by_place["bubble", ""][20, 20].min() > 1.2
+
+
+def test_templates_are_resized_and_lying_rulers_put_upright(path):
+    found = read_templates(path, size=60, zoom=2.0)
+    shapes = {one.place: one.light.shape[:2] for one in found}
+    assert shapes["horizontal"] == (12, 80)
+    assert shapes["vertical"] == (160, 12)
+
+
+@pytest.mark.parametrize("kind", ["bubble", "marking", "ruler"])
+def test_an_artefact_changes_some_pixels_and_no_others(path, kind):
+    templates = [one for one in read_templates(path, size=64, zoom=2.0) if one.kind == kind]
+    for seed in range(20):
+        light = artefact_filter(templates, size=64, stream=np.random.default_rng(seed))
+        changed = (light != 1).any(axis=2)
+        assert light.shape == (64, 64, 3)
+        assert 0.004 <= changed.mean() < 0.5
+        assert (np.abs(light[changed] - 1).max(axis=1) > 0.06).all()
+
+
+def test_places():
+    dot = np.full((4, 4, 3), 0.5, dtype=np.float32)
+    columns = set()
+    for seed in range(30):
+        stream = np.random.default_rng(seed)
+        light = artefact_filter([Template("marking", "circle", dot)], size=32, stream=stream)
+        assert (light[14:18, 14:18] == 0.5).all()
+        light = artefact_filter([Template("ruler", "vertical", dot)], size=32, stream=stream)
+        columns |= set(np.flatnonzero((light != 1).any(axis=(0, 2))))
+    assert max(columns) > 24 and min(columns) < 8
+    assert not columns & set(range(8, 24))
+
+
+def test_artefacts_that_are_missing_or_damaged(path, tmp_path):
+    with pytest.raises(DatasetNotFoundError, match="Expected artefacts in .*other.zip"):
+        read_templates(tmp_path / "other.zip", size=64, zoom=1.0)
+    words = "to hold meta.json and images of artefacts"
+    images = artefact_images()
+    del images["B/B_without_1.png"]
+    artefact_zip(tmp_path, images)
+    with pytest.raises(DatasetCorruptError, match=f"{words}.*B_without_1.png"):
+        read_templates(path, size=64, zoom=1.0)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("readme", "nothing")
+    with pytest.raises(DatasetCorruptError, match=words):
+        read_templates(path, size=64, zoom=1.0)
+    path.write_bytes(b"no zip")
+    with pytest.raises(DatasetCorruptError, match=words):
+        read_templates(path, size=64, zoom=1.0)

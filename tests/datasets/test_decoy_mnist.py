@@ -1,16 +1,13 @@
 import hashlib
 import importlib
-import os
-from pathlib import Path
 
 import pytest
 import torch
+from tests.conftest import DATA_DIR
 
 from rightreasons.datasets import decoy_mnist
-from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
-REAL = Path(os.environ.get("RIGHTREASONS_DATA", SHARED))
 LEVELS = {
     "ross": torch.tensor([255, 230, 205, 180, 155, 130, 105, 80, 55, 30]),
     "faint": torch.tensor([85, 76, 68, 60, 51, 43, 35, 26, 18, 10]),
@@ -85,23 +82,6 @@ def test_all_layouts_give_the_same_bytes(npz_dir, tmp_path, tiny_mnist, write_id
     assert len(digests) == 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"colours": "blue"}, "Expected `colours` to be 'ross' or 'faint', but got 'blue'"),
-        ({"validation": -1}, "Expected `validation` to be a whole number from 0, but got -1"),
-        ({"validation": 400}, "Expected `validation` to be a whole number from 0 to 399"),
-        ({"test_masks": "all"}, "Expected `test_masks` to be 'patch' or 'corners'"),
-        ({"oracle": 1}, "Expected `oracle` to be True or False"),
-        ({"download": "no"}, "Expected `download` to be True or False"),
-        ({"seed": 0.5}, "Expected `seed` to be a whole number from 0"),
-    ],
-)
-def test_bad_settings(npz_dir, settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        decoy_mnist(npz_dir, **settings)
-
-
 def test_missing_and_truncated_files(tmp_path, npz_dir):
     with pytest.raises(DatasetNotFoundError, match="Expected MNIST in .*nowhere"):
         decoy_mnist(tmp_path / "nowhere")
@@ -111,14 +91,15 @@ def test_missing_and_truncated_files(tmp_path, npz_dir):
         decoy_mnist(npz_dir)
 
 
-@pytest.mark.skipif(not (REAL / "mnist.npz").exists(), reason=f"no mnist.npz in {REAL}")
+@pytest.mark.slow
+@pytest.mark.skipif(not (DATA_DIR / "mnist.npz").exists(), reason=f"no mnist.npz in {DATA_DIR}")
 def test_the_real_thing(write_idx, tmp_path, monkeypatch):
-    data = decoy_mnist(REAL, colours="ross", seed=0)
+    data = decoy_mnist(DATA_DIR, colours="ross", seed=0)
     assert (len(data.train), len(data.val), len(data.test)) == (55000, 5000, 10000)
     assert data.card.shape == (1, 28, 28)
     assert torch.equal(levels(data.train), LEVELS["ross"][data.train.labels])
     assert abs((levels(data.test) == LEVELS["ross"][data.test.labels]).float().mean() - 0.1) < 0.02
     mnist = importlib.import_module("rightreasons.datasets.sets.mnist")
-    write_idx(tmp_path, mnist.read_mnist(REAL)._asdict())
+    write_idx(tmp_path, mnist.read_mnist(DATA_DIR)._asdict())
     for name, sha256 in mnist.IDX_FILES.items():
         assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == sha256

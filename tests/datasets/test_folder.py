@@ -3,15 +3,13 @@ import multiprocessing
 import numpy as np
 import pytest
 import torch
+from tests.datasets.miniature import WORKER_WARNINGS
 
 from rightreasons.datasets import Augmented, Card, InMemory, folder
 from rightreasons.datasets.images.stream import ImageStream
-from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
-pytestmark = [  # on machines with one processor, and on Python 3.12
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
-]
+pytestmark = WORKER_WARNINGS
 
 
 def halve(path):
@@ -180,25 +178,3 @@ def test_images_of_several_sizes_need_one(pets, save_image):
 def test_no_table(tmp_path):
     with pytest.raises(DatasetNotFoundError, match="Expected a table at"):
         folder(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"mask_polarity": "white"}, "Expected `mask_polarity` to be 'irrelevant' or 'relevant'"),
-        ({"size": 0}, "Expected `size` to be a whole number from 1, but got 0"),
-        ({"size": (3, 4, 5)}, "Expected `size` to be a number of pixels or height and width"),
-        ({"size": "large"}, "Expected `size` to be a number of pixels or height and width"),
-        ({"channels": 2}, "Expected `channels` to be 1 or 3, but got 2"),
-        ({"in_memory": "yes"}, "Expected `in_memory` to be 'auto', True or False"),
-        ({"memory_limit": -1}, "Expected `memory_limit` to be a whole number from 0"),
-        ({"workers": -1}, "Expected `workers` to be a whole number from 0"),
-        ({"verify": 1}, "Expected `verify` to be True or False"),
-        ({"crop": -1}, "Expected `crop` to be a whole number from 0"),
-        ({"flip": 2}, "Expected `flip` to be True or False"),
-        ({"seed": -1}, "Expected `seed` to be a whole number from 0"),
-    ],
-)
-def test_bad_settings(pets, settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        folder(pets, **{"mask_polarity": "relevant", **settings})

@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from rightreasons.datasets import half_decoy_mnist
-from rightreasons.errors import InvalidSettingError
 
 FAINT = torch.tensor([85, 76, 68, 60, 51, 43, 35, 26, 18, 10])
 ROSS = torch.tensor([255, 230, 205, 180, 155, 130, 105, 80, 55, 30])
@@ -49,19 +48,3 @@ def test_the_oracle_differs_in_the_colours_of_training_alone(npz_dir):
     assert oracle.test.digest() == data.test.digest()
     assert torch.equal(oracle.train.batch.mask, data.train.batch.mask)
     assert (levels(oracle.train) == FAINT[oracle.train.labels]).float().mean() < 0.2
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"colours": "blue"}, "Expected `colours` to be 'ross' or 'faint', but got 'blue'"),
-        ({"validation": -1}, "Expected `validation` to be a whole number from 0, but got -1"),
-        ({"validation": 400}, "Expected `validation` to be a whole number from 0 to 399"),
-        ({"oracle": 1}, "Expected `oracle` to be True or False"),
-        ({"download": "no"}, "Expected `download` to be True or False"),
-        ({"seed": 0.5}, "Expected `seed` to be a whole number from 0"),
-    ],
-)
-def test_bad_settings(npz_dir, settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        half_decoy_mnist(npz_dir, **settings)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from tests.datasets.miniature import WORKER_WARNINGS
 
 from rightreasons.datasets import Card
 from rightreasons.datasets.images.manifest import read_manifest
@@ -8,10 +9,7 @@ from rightreasons.datasets.images.reader import ImageReader, decode_into_memory
 from rightreasons.datasets.images.stream import ImageStream
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
-pytestmark = [  # on machines with one processor, and on Python 3.12
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
-]
+pytestmark = WORKER_WARNINGS
 
 
 @pytest.fixture

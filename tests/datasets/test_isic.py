@@ -4,7 +4,7 @@ from tests.datasets.miniature import isic_files
 
 from rightreasons.datasets import isic
 from rightreasons.datasets.images.stream import ImageStream
-from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 
 @pytest.fixture
@@ -66,19 +66,3 @@ def test_missing_masks_are_listed(isic_dir):
     )
     with pytest.raises(DatasetCorruptError, match=words):
         isic(isic_dir, size=12)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"size": 0}, "Expected `size` to be a whole number from 1, but got 0"),
-        ({"test_share": 0.0}, "to leave samples to train and to test on"),
-        ({"validation_share": 2}, "Expected `validation_share` to be a number from 0 to below 1"),
-        ({"in_memory": "no"}, "Expected `in_memory` to be 'auto', True or False"),
-        ({"workers": -1}, "Expected `workers` to be a whole number from 0"),
-        ({"seed": -1}, "Expected `seed` to be a whole number from 0"),
-    ],
-)
-def test_bad_settings(isic_dir, settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        isic(isic_dir, **settings)

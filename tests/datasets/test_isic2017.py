@@ -1,9 +1,9 @@
 import pytest
 import torch
-from tests.datasets.focus_miniature import isic2017_files
+from tests.datasets.miniature import isic2017_files
 
 from rightreasons.datasets import isic2017
-from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 TABLE = "ISIC-2017_Training_Part3_GroundTruth.csv"
 
@@ -52,10 +52,3 @@ def test_tables_that_are_something_else(root, content, words):
     (root / TABLE).write_text(content)
     with pytest.raises(DatasetCorruptError, match=f"to be a table with the columns.*{words}"):
         isic2017(root)
-
-
-def test_bad_settings(root):
-    with pytest.raises(InvalidSettingError, match="`flip` to be True or False"):
-        isic2017(root, flip=1)
-    with pytest.raises(InvalidSettingError, match="`seed` to be a whole number from 0"):
-        isic2017(root, seed=-1)

@@ -1,15 +1,11 @@
-import os
-from pathlib import Path
-
 import pytest
 import torch
-from tests.datasets.focus_miniature import pet_archive, pet_folder, pet_rows
+from tests.conftest import DATA_DIR
+from tests.datasets.miniature import pet_archive, pet_folder, pet_rows
 
 from rightreasons.datasets import oxford_pets
-from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
-REAL = Path(os.environ.get("RIGHTREASONS_DATA", SHARED))
 SIZE = {"size": 6, "validation_share": 0.25}
 
 
@@ -66,24 +62,12 @@ def test_files_that_are_missing_or_damaged(tmp_path):
         oxford_pets(tmp_path, **SIZE)
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"size": 0}, "`size` to be a whole number from 1"),
-        ({"task": "sex"}, "`task` to be 'breed' or 'species'"),
-        ({"border": "soft"}, "`border` to be 'masked' or 'free'"),
-        ({"validation_share": 1.0}, "`validation_share` to be a number from 0 to below 1"),
-        ({"seed": -1}, "`seed` to be a whole number from 0"),
-    ],
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (DATA_DIR / "pets_128.npz").exists(), reason=f"no pets_128.npz in {DATA_DIR}"
 )
-def test_bad_settings(tmp_path, settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        oxford_pets(tmp_path, **settings)
-
-
-@pytest.mark.skipif(not (REAL / "pets_128.npz").exists(), reason=f"no pets_128.npz in {REAL}")
 def test_the_real_thing():
-    data = oxford_pets(REAL, size=16)
+    data = oxford_pets(DATA_DIR, size=16)
     assert (len(data.train), len(data.val), len(data.test)) == (3312, 368, 3669)
     assert len(data.card.classes) == 37
     inside = data.train.mask[:, 0, 6:10, 6:10].float().mean()

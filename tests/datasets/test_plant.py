@@ -7,7 +7,7 @@ from PIL import Image
 from tests.datasets.miniature import plant_files
 
 from rightreasons.datasets import plant
-from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 
 @pytest.fixture
@@ -97,19 +97,3 @@ def test_missing_images_are_listed(plant_dir):
     words = f"the images its lists name, but got:\n  row 1, rgb_data/1/{name}.JPEG: no such file"
     with pytest.raises(DatasetCorruptError, match=words):
         plant(plant_dir)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"fold": 5}, "Expected `fold` to be a whole number from 0 to 4, but got 5"),
-        ({"size": 0}, "Expected `size` to be a whole number from 1, but got 0"),
-        ({"test_background": "none"}, "Expected `test_background` to be 'mean' or 'own'"),
-        ({"validation_share": 1}, "Expected `validation_share` to be a number from 0 to below 1"),
-        ({"workers": 1.5}, "Expected `workers` to be a whole number from 0"),
-        ({"seed": -1}, "Expected `seed` to be a whole number from 0"),
-    ],
-)
-def test_bad_settings(plant_dir, settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        plant(plant_dir, **settings)

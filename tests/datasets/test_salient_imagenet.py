@@ -4,7 +4,8 @@ import torch
 from tests.datasets.miniature import salient_files, save
 
 from rightreasons.datasets import salient_imagenet
-from rightreasons.errors import DatasetCorruptError, InvalidSettingError
+from rightreasons.datasets.sets.salient_imagenet import salient_images
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 
 CLASSES = (306, 142, 270)
 
@@ -86,19 +87,39 @@ def test_no_core_images(salient_dir):
         load(salient_dir, test_part="core")
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"classes": (306,)}, r"to be two or more different ImageNet numbers, but got \[306\]"),
-        ({"classes": (306, 306)}, "two or more different ImageNet numbers"),
-        ({"classes": (306, 1000)}, "Expected `classes` to be a whole number from 0 to 999"),
-        ({"size": 0}, "Expected `size` to be a whole number from 1"),
-        ({"test_part": "all"}, "Expected `test_part` to be 'both' or 'spurious' or 'core'"),
-        ({"test_share": 0.0}, "to leave samples to train and to test on"),
-        ({"workers": -1}, "Expected `workers` to be a whole number from 0"),
-        ({"seed": -1}, "Expected `seed` to be a whole number from 0"),
-    ],
-)
-def test_bad_settings(salient_dir, settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        load(salient_dir, **settings)
+def test_three_votes_make_a_feature_spurious(salient_dir):
+    images, wordnet = salient_images(salient_dir, [142, 306])
+    assert wordnet == ["n02033041", "n02174001"]
+    assert [image.label for image in images] == [0] * 18 + [1] * 18
+    for image in images:
+        number = int(image.file.stem.split("_")[1])
+        assert image.file.is_file()
+        assert image.spurious == (number < 12)  # also those that have a core feature too
+        assert [path.parent.name for path in image.maps] == [
+            "feature_7" if number < 12 else "feature_8"
+        ]
+        assert all(path.is_file() for path in image.maps)
+
+
+def test_classes_without_votes(salient_dir):
+    with pytest.raises(
+        DatasetCorruptError, match="votes on the classes 306, 1, 2 .* none on 1, 2."
+    ):
+        salient_images(salient_dir, [306, 1, 2])
+
+
+def test_the_layout_is_told(tmp_path, salient_dir):
+    (salient_dir / "salient_imagenet_dataset/n02174001/image_names_map.csv").unlink()
+    words = "ILSVRC2012/train/WNID/NAME.JPEG; but there is no salient_imagenet_dataset/n02174001/im"
+    with pytest.raises(DatasetNotFoundError, match=words):
+        salient_images(salient_dir, [306])
+    with pytest.raises(DatasetNotFoundError, match="there is no discover_spurious_features.csv"):
+        salient_images(tmp_path / "elsewhere", [306])
+
+
+def test_tables_with_other_columns(salient_dir):
+    (salient_dir / "discover_spurious_features.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(
+        DatasetCorruptError, match="to have the columns Input.class_index, .*, but go"
+    ):
+        salient_images(salient_dir, [306])

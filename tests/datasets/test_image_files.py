@@ -1,9 +1,19 @@
+import os
+import pickle
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.datasets.miniature import jpeg_columns
 
-from rightreasons.datasets.images.files import image_size, read_image, read_mask
+from rightreasons.datasets.images.files import (
+    JpegArchive,
+    image_size,
+    read_image,
+    read_mask,
+    read_pickled_arrays,
+)
 from rightreasons.errors import DatasetCorruptError
 
 RAMP = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
@@ -117,3 +127,87 @@ def test_truncated_image(tmp_path, save_image, name):
     assert image_size(path) == (64, 64)
     with pytest.raises(DatasetCorruptError, match="cannot be read"):
         read_image(path, size=(64, 64), channels=3)
+
+
+@pytest.fixture
+def path(tmp_path):
+    images = [np.full((16, 16, 3), 40 * number) for number in range(3)]
+    np.savez(tmp_path / "a.npz", label=np.arange(3), names=["x"], **jpeg_columns(images))
+    return tmp_path / "a.npz"
+
+
+@pytest.mark.parametrize("size", [16, 4])
+def test_images_are_decoded_in_the_order_asked_for(path, size):
+    archive = JpegArchive(path, columns=["label"], extras=["names"])
+    images = archive.images(np.array([2, 0]), size=size)
+    assert images.shape == (2, size, size, 3)
+    assert np.abs(images.astype(int) - np.array([80, 0]).reshape(2, 1, 1, 1)).max() <= 2
+    assert (len(archive), archive.columns["label"].tolist()) == (3, [0, 1, 2])
+    assert archive.extras["names"].tolist() == ["x"]
+
+
+def test_what_cannot_be_read_says_so(path):
+    words = "to hold images as JPEG.*truncated or damaged"
+    with pytest.raises(DatasetCorruptError, match=words):
+        JpegArchive(path, columns=["species"])
+    with pytest.raises(DatasetCorruptError, match=f"{words}.*3 images"):
+        JpegArchive(path, columns=["names"])
+    arrays = dict(np.load(path))
+    np.savez(path, **{**arrays, "jpeg": np.zeros_like(arrays["jpeg"])})
+    with pytest.raises(DatasetCorruptError, match=words):
+        JpegArchive(path, columns=["label"]).images(np.array([0]), size=8)
+    path.write_bytes(b"no archive")
+    with pytest.raises(DatasetCorruptError, match=words):
+        JpegArchive(path, columns=[])
+
+
+ARRAYS = {"a": np.arange(6).reshape(2, 3) > 2, "b": np.ones((3, 2, 2), order="F")}
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_arrays_of_every_protocol(tmp_path, protocol):
+    path = tmp_path / "arrays.pyu"
+    path.write_bytes(pickle.dumps(ARRAYS, protocol=protocol))
+    found = read_pickled_arrays(path)
+    assert found.keys() == ARRAYS.keys()
+    assert all(np.array_equal(found[name], array) for name, array in ARRAYS.items())
+
+
+def test_old_numpy_names_are_known(tmp_path):
+    path = tmp_path / "arrays.pyu"
+    content = pickle.dumps(ARRAYS, protocol=2)
+    path.write_bytes(content.replace(b"numpy._core.multiarray", b"numpy.core.multiarray"))
+    assert read_pickled_arrays(path)["a"].sum() == 3
+
+
+class Command:
+    def __reduce__(self):
+        return os.mkdir, ("made by a pickle",)
+
+
+def test_code_is_not_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "arrays.pyu"
+    path.write_bytes(pickle.dumps({"a": Command()}))
+    with pytest.raises(
+        DatasetCorruptError, match=r"it wants \w+.mkdir, which is no part of an arr"
+    ):
+        read_pickled_arrays(path)
+    assert os.listdir(tmp_path) == ["arrays.pyu"]
+
+
+@pytest.mark.parametrize("content", [[1, 2], {"a": 1}, {1: np.zeros(2)}])
+def test_other_things(tmp_path, content):
+    path = tmp_path / "arrays.pyu"
+    path.write_bytes(pickle.dumps(content))
+    with pytest.raises(
+        DatasetCorruptError, match="a pickled dictionary of arrays by name, but got"
+    ):
+        read_pickled_arrays(path)
+
+
+def test_damaged_files(tmp_path):
+    path = tmp_path / "arrays.pyu"
+    path.write_bytes(pickle.dumps(ARRAYS)[:-20])
+    with pytest.raises(DatasetCorruptError, match="a pickled dictionary of arrays, but got: "):
+        read_pickled_arrays(path)
