@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 
 import rightreasons as rr
-from rightreasons.core.recording import record_outputs
+from rightreasons.core.model_modes import record_outputs
 from rightreasons.datasets import Card, Dataset, MaskBits, Splits, masked_input
 from rightreasons.datasets.splitting import in_memory_splits
 from rightreasons.explainers import last_spatial_layer

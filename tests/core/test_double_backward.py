@@ -5,7 +5,7 @@ from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.nn import functional
 
 import rightreasons as rr
-from rightreasons.core.second_order import innermost, refuse_dead_ends
+from rightreasons.core.model_modes import innermost, refuse_dead_ends
 from rightreasons.errors import DoubleBackwardError
 
 

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 import rightreasons as rr
-from rightreasons.core.recording import record_outputs
+from rightreasons.core.model_modes import record_outputs
 
 
 def test_remembers_what_layers_give_and_removes_its_hooks():

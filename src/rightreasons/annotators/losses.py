@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from rightreasons.annotators.networks import MaskNet
 from rightreasons.core.checks import positive_float
-from rightreasons.core.second_order import innermost
+from rightreasons.core.model_modes import innermost
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import Term
 from rightreasons.probe.probe import Probe

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from rightreasons.attacks.ball import NORMS, BallNorm, per_sample
 from rightreasons.attacks.output_attack import logits_at_test_time
 from rightreasons.core.checks import check_choice, check_fraction, check_integer, positive_float
+from rightreasons.core.model_modes import innermost
 from rightreasons.core.norms import sample_norm
 from rightreasons.core.rng import sample_noise
-from rightreasons.core.second_order import innermost
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers import Explainer, postprocessed
 from rightreasons.models.surgery import with_softplus

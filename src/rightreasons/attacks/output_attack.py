@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from rightreasons.attacks.ball import Ball
 from rightreasons.core.checks import check_integer
-from rightreasons.core.second_order import innermost
+from rightreasons.core.model_modes import innermost
 from rightreasons.errors import InvalidBatchError
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Batch, Target

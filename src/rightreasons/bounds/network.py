@@ -17,7 +17,7 @@ from rightreasons.bounds.combination import Elementwise
 from rightreasons.bounds.operation import Constant
 from rightreasons.bounds.rule import backward_bounds, forward_bounds
 from rightreasons.bounds.trace import ModulePath, Plan, plan_of
-from rightreasons.core.second_order import innermost
+from rightreasons.core.model_modes import innermost
 from rightreasons.core.tracing import TracedModel, run_node
 
 __all__ = ["Network", "Node", "network_of"]

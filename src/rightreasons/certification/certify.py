@@ -31,10 +31,9 @@ from rightreasons.certification.evidence import (
 )
 from rightreasons.certification.region import Region, region_of
 from rightreasons.core.checks import check_choice, check_integer, check_range, positive_float
-from rightreasons.core.model_modes import test_time_mode
+from rightreasons.core.model_modes import innermost, test_time_mode
 from rightreasons.core.progress import track
 from rightreasons.core.rng import drawn_from
-from rightreasons.core.second_order import innermost
 from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.errors import InvalidBatchError
 from rightreasons.probe.probe import move_to_model

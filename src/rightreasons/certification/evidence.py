@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from rightreasons import bounds
 from rightreasons.attacks import GradientSize, climb, draw_worst_point, worst_value
 from rightreasons.certification.region import Region
+from rightreasons.core.model_modes import record_outputs
 from rightreasons.core.norms import sample_norm
-from rightreasons.core.recording import record_outputs
 from rightreasons.probe.masked import MaskedFeatures
 from rightreasons.types import Interval, Target
 

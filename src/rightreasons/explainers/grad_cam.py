@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 from typing_extensions import override
 
-from rightreasons.core.second_order import refuse_dead_ends, translate_autograd_errors
+from rightreasons.core.model_modes import refuse_dead_ends, translate_autograd_errors
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers.explainer import Explainer
 from rightreasons.explainers.spatial_layers import last_spatial_layer

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from typing_extensions import override
 
-from rightreasons.core.second_order import refuse_wrappers
+from rightreasons.core.model_modes import refuse_wrappers
 from rightreasons.errors import UnsupportedLayerError
 from rightreasons.explainers.explainer import Explainer
 from rightreasons.explainers.subject import Subject

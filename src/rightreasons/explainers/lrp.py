@@ -17,7 +17,7 @@ from torch.nn import functional
 from typing_extensions import override
 
 from rightreasons.core.checks import check_choice, positive_float
-from rightreasons.core.second_order import out_of_place
+from rightreasons.core.model_modes import out_of_place
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers.explainer import Explainer
 from rightreasons.explainers.relevance_graph import Kind, Operation, RelevanceGraph

@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from rightreasons.core.second_order import innermost
+from rightreasons.core.model_modes import innermost
 from rightreasons.errors import InvalidBatchError
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Batch

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from rightreasons.core.second_order import innermost
+from rightreasons.core.model_modes import innermost
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers import EXPLAINERS, LRP, Explainer, InputGradient, InputTimesGradient

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from rightreasons.core.checks import check_choice, check_floats
 from rightreasons.core.files import write_json
-from rightreasons.core.second_order import innermost
+from rightreasons.core.model_modes import innermost
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.metrics.metric import Metric, Rows
 from rightreasons.models.layers import ABSTENTION, SELECTION, side_output

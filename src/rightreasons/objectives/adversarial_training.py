@@ -17,7 +17,7 @@ from rightreasons.core.checks import (
     check_integer,
     positive_float,
 )
-from rightreasons.core.second_order import innermost
+from rightreasons.core.model_modes import innermost
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.objectives.cross_entropy import CrossEntropy
 from rightreasons.objectives.objective import Objective, Term

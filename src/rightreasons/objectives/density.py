@@ -14,8 +14,8 @@ from torch.nn import functional
 from typing_extensions import override
 
 from rightreasons.core.checks import check_choice
+from rightreasons.core.model_modes import refuse_dead_ends, translate_autograd_errors
 from rightreasons.core.norms import sample_norm
-from rightreasons.core.second_order import refuse_dead_ends, translate_autograd_errors
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives.dro import GroupDRO
 from rightreasons.objectives.objective import Objective, Term, Weight

@@ -10,8 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from rightreasons.core.model_modes import depends_on_mode, statistics_of
-from rightreasons.core.second_order import innermost, refuse_wrappers
+from rightreasons.core.model_modes import depends_on_mode, innermost, refuse_wrappers, statistics_of
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.objectives.auto_weight import AutoWeight, Growing

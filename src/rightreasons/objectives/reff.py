@@ -17,8 +17,8 @@ from torch.nn import functional
 from typing_extensions import override
 
 from rightreasons.core.checks import positive_float
+from rightreasons.core.model_modes import innermost
 from rightreasons.core.norms import sample_norm
-from rightreasons.core.second_order import innermost
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers.grad_cam import activation_gradients

@@ -11,7 +11,7 @@ from torch.nn import functional
 from typing_extensions import override
 
 from rightreasons.core.checks import check_fraction, positive_float
-from rightreasons.core.second_order import innermost
+from rightreasons.core.model_modes import innermost
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.models.layers import ABSTENTION, AUXILIARY, SELECTION, side_output

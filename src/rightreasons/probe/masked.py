@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from rightreasons.bounds import Box, gradient_box, output_box
-from rightreasons.core.model_modes import test_time_mode
-from rightreasons.core.second_order import (
+from rightreasons.core.model_modes import (
     out_of_place,
+    test_time_mode,
     translate_autograd_errors,
     twice_differentiable,
 )

@@ -10,12 +10,13 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from rightreasons.core.model_modes import depends_on_mode, test_time_mode
-from rightreasons.core.recording import record_outputs
-from rightreasons.core.second_order import (
+from rightreasons.core.model_modes import (
+    depends_on_mode,
     innermost,
     out_of_place,
+    record_outputs,
     refuse_dead_ends,
+    test_time_mode,
     translate_autograd_errors,
     twice_differentiable,
 )

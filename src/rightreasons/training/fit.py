@@ -14,7 +14,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from rightreasons.core.files import save_weights, writable_folder
-from rightreasons.core.second_order import translate_autograd_errors
+from rightreasons.core.model_modes import translate_autograd_errors
 from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import Loss, Objective, Term
