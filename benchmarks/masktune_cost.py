@@ -35,7 +35,7 @@ from rightreasons.datasets.splitting import in_memory_splits
 from rightreasons.explainers import last_spatial_layer
 from rightreasons.strategies import MaskTune
 from rightreasons.strategies.masktune import BATCH_SIZE, tuned
-from rightreasons.strategies.stages import Stages
+from rightreasons.strategies.strategy import Stages
 from timing import (
     Step,
     machine,

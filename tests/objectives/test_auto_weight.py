@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import rightreasons as rr
+from rightreasons.core.norms import gradient_norm
 from rightreasons.objectives import R3, AutoWeight, CrossEntropy
-from rightreasons.objectives.auto_weight import gradient_norm
 
 
 def norms(model, batch):

@@ -35,7 +35,7 @@ def test_only_the_last_layer_changes(make_net, tiny_splits, fit_settings, bias):
 
 def test_the_scale_of_features_is_folded_into_the_layer(make_net, tiny_splits, fit_settings):
     """One head, read off its own stage, gives the logits the model gives."""
-    from rightreasons.strategies.stages import Stages
+    from rightreasons.strategies.strategy import Stages
 
     heads, original = [], Stages.fit
 

@@ -6,7 +6,7 @@ import rightreasons as rr
 from rightreasons.errors import InvalidSettingError
 from rightreasons.strategies import JTT
 from rightreasons.strategies.jtt import wrong_answers
-from rightreasons.strategies.stages import Stages
+from rightreasons.strategies.strategy import Stages
 
 
 def test_errors_of_the_first_model_are_repeated(make_net, tiny_splits, fit_settings, tmp_path):

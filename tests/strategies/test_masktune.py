@@ -18,7 +18,7 @@ from rightreasons.strategies.masktune import (
     settled_explainer,
     tuned,
 )
-from rightreasons.strategies.stages import Stages
+from rightreasons.strategies.strategy import Stages
 
 
 def test_maps_are_of_the_predicted_class(tiny_splits, make_net, monkeypatch):

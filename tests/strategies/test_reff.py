@@ -9,7 +9,7 @@ from rightreasons.annotators import PseudoAnnotator, few_places
 from rightreasons.datasets import InMemory, Splits
 from rightreasons.errors import InvalidSettingError
 from rightreasons.strategies import ReFF
-from rightreasons.strategies.stages import Stages
+from rightreasons.strategies.strategy import Stages
 
 QUICK = {"annotator_width": 2, "annotator_depth": 1, "annotator_updates": 30, "annotator_lr": 0.02}
 

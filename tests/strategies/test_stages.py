@@ -8,7 +8,7 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.errors import CheckpointMismatchError, OutputError
-from rightreasons.strategies.stages import SEEDS_APART, Stages, is_begun, resume_files
+from rightreasons.strategies.strategy import SEEDS_APART, Stages, is_begun, resume_files
 
 
 @pytest.fixture

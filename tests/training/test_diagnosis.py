@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rightreasons.objectives import Loss
-from rightreasons.training.diagnosis import diagnose, gradient_norms
+from rightreasons.training.monitor import diagnose, gradient_norms
 
 LABELS = torch.tensor([0, 1]).repeat(5000)
 TASK = "cross_entropy"

@@ -7,7 +7,7 @@ import torch
 
 from rightreasons.errors import MissingExtraError, OutputError
 from rightreasons.objectives import Loss
-from rightreasons.training.log import TrainingLog
+from rightreasons.training.monitor import TrainingLog
 
 LOSS = Loss(
     total=torch.tensor(3.5),
@@ -130,7 +130,7 @@ def test_the_live_line_shows_every_part_of_the_loss_on_the_error_stream(capsys, 
 
 def test_the_live_line_is_refreshed_at_most_ten_times_a_second(capsys, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("rightreasons.training.log.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("rightreasons.training.monitor.time.monotonic", lambda: now[0])
     monkeypatch.setenv("COLUMNS", "200")
     with training_log(None, progress=True) as log:
         log.update(1, 0, LOSS)

@@ -25,7 +25,7 @@ from rightreasons.core.progress import live_bar
 from rightreasons.datasets import Splits
 from rightreasons.errors import InvalidSettingError, NonFiniteLossError
 from rightreasons.run.run import Config, load_run, train_run
-from rightreasons.strategies.stages import resume_files
+from rightreasons.strategies.strategy import resume_files
 
 __all__ = ["DataCache", "run_suite"]
 

@@ -1,14 +1,15 @@
-"""The size of one sample's tensor: the norms every penalty shares."""
+"""Norms: of one sample's tensor, which every penalty shares, and of a loss's gradient."""
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
 from rightreasons.errors import InvalidSettingError
 
-__all__ = ["Norm", "check_norm", "sample_norm"]
+__all__ = ["Norm", "check_norm", "gradient_norm", "sample_norm"]
 
 Norm = Literal["l1", "l2", "squared_l2"] | float
 
@@ -50,6 +51,38 @@ def sample_norm(values: Tensor, norm: Norm) -> Tensor:
         return _scaled_norm(rows, p)
     size: Tensor = torch.linalg.vector_norm(rows, ord=p, dim=1)
     return size
+
+
+def gradient_norm(loss: Tensor, parameters: Sequence[Tensor], num_samples: int) -> float:
+    """The norm of the gradient of a mean over samples; the graph is kept.
+
+    In several processes it is the gradient of the mean over the samples of all of them.
+
+    Args:
+        loss: A mean over this process's samples.
+        parameters: Tensors to differentiate for.
+        num_samples: Number of samples in this process.
+    """
+    gradients = (
+        torch.autograd.grad(loss, list(parameters), retain_graph=True, allow_unused=True)
+        if loss.requires_grad
+        else [None] * len(parameters)
+    )
+    if not (distributed.is_available() and distributed.is_initialized()):
+        squares = [
+            float(gradient.double().square().sum())
+            for gradient in gradients
+            if gradient is not None
+        ]
+        return math.sqrt(sum(squares))
+    flat = [
+        (torch.zeros_like(weight) if gradient is None else gradient).double().flatten()
+        for weight, gradient in zip(parameters, gradients, strict=True)
+    ]
+    count = torch.tensor([float(num_samples)], dtype=torch.float64, device=loss.device)
+    total = torch.cat([num_samples * torch.cat(flat), count])
+    distributed.all_reduce(total)
+    return float(torch.linalg.vector_norm(total[:-1] / total[-1]))
 
 
 def _scaled_norm(rows: Tensor, p: float) -> Tensor:

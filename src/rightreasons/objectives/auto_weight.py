@@ -7,9 +7,11 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 
-__all__ = ["AutoWeight", "Growing", "gradient_norm"]
+from rightreasons.core.norms import gradient_norm
+
+__all__ = ["AutoWeight", "Growing"]
 
 logger = logging.getLogger("rightreasons")
 
@@ -83,35 +85,3 @@ class AutoWeight(nn.Module):
             self.count += 1
             if self.settled:
                 logger.info("An automatic weight is set to %.4g.", self.value)
-
-
-def gradient_norm(loss: Tensor, parameters: Sequence[Tensor], num_samples: int) -> float:
-    """The norm of the gradient of a mean over samples; the graph is kept.
-
-    In several processes it is the gradient of the mean over the samples of all of them.
-
-    Args:
-        loss: A mean over this process's samples.
-        parameters: Tensors to differentiate for.
-        num_samples: Number of samples in this process.
-    """
-    gradients = (
-        torch.autograd.grad(loss, list(parameters), retain_graph=True, allow_unused=True)
-        if loss.requires_grad
-        else [None] * len(parameters)
-    )
-    if not (distributed.is_available() and distributed.is_initialized()):
-        squares = [
-            float(gradient.double().square().sum())
-            for gradient in gradients
-            if gradient is not None
-        ]
-        return math.sqrt(sum(squares))
-    flat = [
-        (torch.zeros_like(weight) if gradient is None else gradient).double().flatten()
-        for weight, gradient in zip(parameters, gradients, strict=True)
-    ]
-    count = torch.tensor([float(num_samples)], dtype=torch.float64, device=loss.device)
-    total = torch.cat([num_samples * torch.cat(flat), count])
-    distributed.all_reduce(total)
-    return float(torch.linalg.vector_norm(total[:-1] / total[-1]))

@@ -44,7 +44,7 @@ from rightreasons.run.config import (
     unreadable,
 )
 from rightreasons.strategies import Once
-from rightreasons.strategies.stages import is_begun
+from rightreasons.strategies.strategy import is_begun
 from rightreasons.training.distributed import launch_fabric
 from rightreasons.training.evaluate import evaluate, evaluate_parts, prepared_metrics
 from rightreasons.training.fit import Fit

@@ -8,8 +8,8 @@ from rightreasons.strategies.masktune import MaskTune as MaskTune
 from rightreasons.strategies.random_mask import RandomMask as RandomMask
 from rightreasons.strategies.reff import ReFF as ReFF
 from rightreasons.strategies.registry import STRATEGIES as STRATEGIES
-from rightreasons.strategies.stages import Stages as Stages
 from rightreasons.strategies.strategy import Once as Once
+from rightreasons.strategies.strategy import Stages as Stages
 from rightreasons.strategies.strategy import Strategy as Strategy
 
 __all__ = [

@@ -15,8 +15,7 @@ from rightreasons.datasets import Dataset, InMemory
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import CrossEntropy, Objective, WeightDecay
 from rightreasons.strategies.last_linear import features_of, last_linear
-from rightreasons.strategies.stages import Stages
-from rightreasons.strategies.strategy import Strategy
+from rightreasons.strategies.strategy import Stages, Strategy
 from rightreasons.training.distributed import seeded
 from rightreasons.training.settings import DEFAULTS
 from rightreasons.types import Batch

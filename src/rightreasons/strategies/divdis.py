@@ -16,8 +16,7 @@ from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import Objective, Term, with_task
 from rightreasons.probe.probe import Probe, move_to_model
 from rightreasons.strategies.last_linear import last_linear, read_inputs
-from rightreasons.strategies.stages import Stages
-from rightreasons.strategies.strategy import Strategy
+from rightreasons.strategies.strategy import Stages, Strategy
 from rightreasons.training.distributed import seeded
 from rightreasons.training.evaluate import evaluate
 

@@ -17,8 +17,7 @@ from rightreasons.core.model_modes import test_time_mode
 from rightreasons.datasets import Dataset, Selected
 from rightreasons.objectives import Objective
 from rightreasons.probe.probe import move_to_model
-from rightreasons.strategies.stages import Stages
-from rightreasons.strategies.strategy import Strategy
+from rightreasons.strategies.strategy import Stages, Strategy
 
 __all__ = ["JTT"]
 

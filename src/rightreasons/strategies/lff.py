@@ -15,8 +15,7 @@ from rightreasons.datasets import Dataset
 from rightreasons.errors import InvalidBatchError
 from rightreasons.objectives import Objective, Term, with_task
 from rightreasons.probe.probe import Probe
-from rightreasons.strategies.stages import Stages
-from rightreasons.strategies.strategy import Strategy
+from rightreasons.strategies.strategy import Stages, Strategy
 
 __all__ = ["LFF", "RelativeDifficulty"]
 

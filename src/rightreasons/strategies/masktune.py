@@ -30,8 +30,7 @@ from rightreasons.explainers import EXPLAINERS, Explainer, last_spatial_layer, p
 from rightreasons.models.selective import AbstainingPair
 from rightreasons.objectives import Objective
 from rightreasons.probe.probe import move_to_model
-from rightreasons.strategies.stages import Stages
-from rightreasons.strategies.strategy import Strategy
+from rightreasons.strategies.strategy import Stages, Strategy
 from rightreasons.training.distributed import seeded
 from rightreasons.training.fit import Fit
 from rightreasons.training.settings import DEFAULTS

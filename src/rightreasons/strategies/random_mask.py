@@ -18,8 +18,7 @@ from rightreasons.datasets.wrappers import FILLS, Fill, pack_masks
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import Objective
 from rightreasons.strategies.masktune import refuse_other_than_images, tuned
-from rightreasons.strategies.stages import Stages
-from rightreasons.strategies.strategy import Strategy
+from rightreasons.strategies.strategy import Stages, Strategy
 
 __all__ = ["RandomMask", "window_masks"]
 

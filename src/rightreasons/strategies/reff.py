@@ -22,8 +22,7 @@ from rightreasons.core.checks import check_flag, check_integer
 from rightreasons.core.files import write_json
 from rightreasons.datasets import MaskBits
 from rightreasons.objectives import ABN, Objective, ReFFL1, ReFFL2
-from rightreasons.strategies.stages import Stages
-from rightreasons.strategies.strategy import Strategy
+from rightreasons.strategies.strategy import Stages, Strategy
 
 __all__ = ["ReFF"]
 

@@ -1,20 +1,31 @@
-"""The plain way: one fit."""
+"""A strategy: one or several fits, and what is computed between them."""
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 from typing_extensions import override
 
-from rightreasons.datasets import Splits
+from rightreasons.core.files import save_weights, writable_folder, write_atomically
+from rightreasons.datasets import Dataset, Splits
+from rightreasons.errors import CheckpointMismatchError, OutputError
 from rightreasons.objectives import Objective, Term
-from rightreasons.strategies.stages import Stages
-from rightreasons.training.fit import Fit
+from rightreasons.training.distributed import launch_fabric
+from rightreasons.training.fit import Fit, fit
+from rightreasons.training.settings import DEFAULTS
 
-__all__ = ["Once", "Strategy"]
+__all__ = ["Once", "Stages", "Strategy", "is_begun", "resume_files"]
+
+SEEDS_APART = 1_000_003
+MACHINE = ("accelerator", "devices", "precision")
 
 
 class Strategy(ABC):
@@ -84,3 +95,168 @@ class Once(Strategy):
     @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
         stages.fit(None, model, objective, stages.data.train)
+
+
+class Stages:
+    """Runs `fit` as often as a strategy asks, so that a killed run goes on where it was.
+
+    A resumed strategy runs from top to bottom again. Finished fits give their saved results, an
+    interrupted fit goes on from its checkpoint, and what was computed between two fits is read
+    from its file. Each fit has its own seed; the first has the run's.
+
+    ::
+
+        stage-1-NAME/        a fit: checkpoint.pt, log.jsonl, model.safetensors
+        stage-2-NAME.npy     what was computed for the second
+        stage-2-NAME/        the second fit
+        log.jsonl, model.safetensors    of the whole, once it is over
+
+    Args:
+        data: All parts; fits are validated on ``data.val``.
+        out: The folder of the run; None keeps everything in memory.
+        resume: Go on with the run in the folder, if there is one.
+        settings: Settings of `fit`, for every stage that does not override them.
+    """
+
+    def __init__(
+        self, data: Splits, *, out: str | Path | None, resume: bool, settings: dict[str, Any]
+    ) -> None:
+        self.data = data
+        self.resume = resume
+        machine = {name: settings.pop(name, getattr(DEFAULTS, name)) for name in MACHINE}
+        self.fabric = settings.pop("fabric", None) or launch_fabric(**machine)
+        self.settings = {"precision": machine["precision"], **settings}
+        self.folder = None if out is None else writable_folder(out)
+        self.fits: list[tuple[str | None, Fit]] = []
+        self._modes: list[tuple[nn.Module, bool]] = []
+
+    @property
+    def seed(self) -> int:
+        """Random seed of the next fit, and of what is drawn for it."""
+        return int(self.settings.get("seed", DEFAULTS.seed)) + SEEDS_APART * len(self.fits)
+
+    def fit(
+        self,
+        name: str | None,
+        model: nn.Module,
+        objective: Objective,
+        data: Dataset,
+        **changes: Any,
+    ) -> Fit:
+        """Train ``model`` in place, as `fit` does.
+
+        Args:
+            name: Name of the stage. None for the only stage, whose folder is the run's own.
+            model: Layers that were in test mode when the strategy met them stay in it.
+            objective: What to minimise.
+            data: To learn from.
+            changes: Settings of `fit` that differ from the run's.
+        """
+        self._begin(name)
+        self._in_train_mode(model)
+        settings = {"validation": self.data.val, **self.settings, "seed": self.seed, **changes}
+        folder = self.folder
+        if folder is not None and name is not None:
+            folder = folder / f"stage-{len(self.fits) + 1}-{name}"
+        fitted = fit(
+            model,
+            objective,
+            data,
+            out=folder,
+            resume=self.resume,
+            fabric=self.fabric,
+            **settings,
+        )
+        self.fits.append((name, fitted))
+        return fitted
+
+    def kept(
+        self, name: str, num_rows: int, chunks: Callable[[], Iterable[NDArray[Any]]]
+    ) -> NDArray[Any]:
+        """Work something out for the next fit, once: its rows, chunk after chunk.
+
+        With a folder they go to a file, whole or not at all, and are mapped from there: memory
+        holds one chunk. In several processes each works it out, and the first writes.
+
+        Args:
+            name: What it is; with the number of the next fit the name of the file.
+            num_rows: How many rows all chunks have together.
+            chunks: Gives arrays of the same kind in the order of their rows.
+        """
+        if self.folder is None or not self.fabric.is_global_zero:
+            return _gathered(num_rows, chunks())
+        path = self.folder / f"stage-{len(self.fits) + 1}-{name}.npy"
+        if not (self.resume and path.exists()):
+            write_atomically(path, lambda file: _write_rows(file, num_rows, chunks()))
+        rows: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        if len(rows) != num_rows:
+            raise CheckpointMismatchError(
+                f"Expected {path} to have {num_rows} rows, one for each sample, but it has "
+                f"{len(rows)}: it is of other data. Use the same data, or another folder."
+            )
+        return rows
+
+    def finished(self, model: nn.Module) -> Fit:
+        """What all fits came to; writes the log and the weights of the whole."""
+        if [name for name, _ in self.fits] == [None]:
+            return self.fits[0][1]
+        history = [{"stage": name, **row} for name, one in self.fits for row in one.history]
+        model.eval()
+        if self.folder is not None and self.fabric.is_global_zero:
+            text = "".join(json.dumps(row) + "\n" for row in history)
+            write_atomically(self.folder / "log.jsonl", lambda file: file.write(text.encode()))
+            save_weights(self.folder / "model.safetensors", model)
+        seconds = sum(one.seconds for _, one in self.fits)
+        return replace(self.fits[-1][1], history=history, seconds=seconds, last={})
+
+    def _begin(self, name: str | None) -> None:
+        if self.fits or self.folder is None or self.resume or name is None:
+            return
+        if is_begun(self.folder):
+            raise OutputError(
+                f"Expected a folder without a run, but {self.folder} holds one. Go on with it by "
+                "resume=True (--resume), or choose another folder (--out)."
+            )
+
+    def _in_train_mode(self, model: nn.Module) -> None:
+        """Put layers into the mode the strategy met them in; a fit leaves all in test mode."""
+        met = {id(module) for module, _ in self._modes}
+        for module in model.modules():
+            if id(module) not in met:
+                self._modes.append((module, module.training))
+        own = {id(module) for module in model.modules()}
+        for module, training in self._modes:
+            if id(module) in own:
+                module.training = training
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether a folder holds a run, finished or not."""
+    return (folder / "checkpoint.pt").exists() or any(folder.glob("stage-*/checkpoint.pt"))
+
+
+def resume_files(folder: Path) -> list[Path]:
+    """Files that only an unfinished run in this folder needs."""
+    staged = [*folder.glob("stage-*/checkpoint.pt"), *folder.glob("stage-*.npy")]
+    return [folder / "checkpoint.pt", *sorted(staged)]
+
+
+def _gathered(num_rows: int, chunks: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    rows, place = np.empty(0), 0
+    for chunk in chunks:
+        if not place:
+            rows = np.empty((num_rows, *chunk.shape[1:]), chunk.dtype)
+        rows[place : place + len(chunk)] = chunk
+        place += len(chunk)
+    return rows[:place]
+
+
+def _write_rows(file: Any, num_rows: int, chunks: Iterable[NDArray[Any]]) -> None:
+    begun = False
+    for chunk in chunks:
+        if not begun:
+            header = np.lib.format.header_data_from_array_1_0(chunk)
+            header |= {"shape": (num_rows, *chunk.shape[1:]), "fortran_order": False}
+            np.lib.format.write_array_header_1_0(file, header)
+            begun = True
+        file.write(np.ascontiguousarray(chunk).tobytes())

@@ -19,16 +19,16 @@ from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import Loss, Objective, Term
 from rightreasons.probe.probe import move_to_model
-from rightreasons.training.diagnosis import (
+from rightreasons.training.distributed import Interrupts, agree, launch_fabric, seeded
+from rightreasons.training.evaluate import evaluate, prepared_metrics
+from rightreasons.training.monitor import (
     Diagnosis,
+    TrainingLog,
     check_gradient_norm,
     diagnose,
     gradient_norms,
     refuse_non_finite_loss,
 )
-from rightreasons.training.distributed import Interrupts, agree, launch_fabric, seeded
-from rightreasons.training.evaluate import evaluate, prepared_metrics
-from rightreasons.training.log import TrainingLog
 from rightreasons.training.settings import (
     DEFAULTS,
     SELECTIONS,
