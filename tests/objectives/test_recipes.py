@@ -12,7 +12,7 @@ from rightreasons.objectives.recipes import RECIPES
 IMAGES = rr.Batch(
     x=torch.rand(4, 3, 8, 8), y=torch.tensor([0, 1, 0, 1]), mask=torch.ones(4, 1, 8, 8)
 )
-# Recipes for other nets than the tiny one; the selective ones are in contracts/test_selective_terms
+# Recipes for other nets than the tiny one; see contracts/test_layer_terms
 ON_IMAGES = ("abn", "reff", "reff_l1", "reff_l2")
 ON_OTHER_NETS = (*ON_IMAGES, "deep_gamblers", "selective_net")
 # Defaults in which a recipe differs from its term, each with its reason beside the recipe

@@ -19,14 +19,14 @@ def input_gradient(model, x, y, target):
     """The gradient of one scalar for one sample, by central differences on every feature."""
     step = 1e-6
     gradient = torch.zeros_like(x)
-    for place in range(x.numel()):
+    for index in range(x.numel()):
         values = []
         for sign in (1, -1):
             moved = x.clone()
-            moved.view(-1)[place] += sign * step
+            moved.view(-1)[index] += sign * step
             with torch.no_grad():
                 values.append(target(model(moved[None])[0].tolist(), y))
-        gradient.view(-1)[place] = (values[0] - values[1]) / (2 * step)
+        gradient.view(-1)[index] = (values[0] - values[1]) / (2 * step)
     return gradient
 
 
@@ -132,30 +132,14 @@ def climb_masked_gradient(model, x, y, mask, start, epsilon, num_steps, step):
         if number == num_steps:
             break
         (slope,) = torch.autograd.grad(value, leaf)
-        for place in range(x.numel()):
-            m = float(mask.expand_as(x).flatten()[place])
-            low = max(float(x.flatten()[place]) - epsilon * m, 0.0)
-            high = min(float(x.flatten()[place]) + epsilon * m, 1.0)
-            sign = float(torch.sign(slope.flatten()[place]))
-            moved = float(point.flatten()[place]) + step * (high - low) * sign
-            point.view(-1)[place] = min(max(moved, low), high)
+        for index in range(x.numel()):
+            m = float(mask.expand_as(x).flatten()[index])
+            low = max(float(x.flatten()[index]) - epsilon * m, 0.0)
+            high = min(float(x.flatten()[index]) + epsilon * m, 1.0)
+            sign = float(torch.sign(slope.flatten()[index]))
+            moved = float(point.flatten()[index]) + step * (high - low) * sign
+            point.view(-1)[index] = min(max(moved, low), high)
     return best, largest
-
-
-def l2_alignment(model, batch, points):
-    """Alignment paper, l2 robust criterion, squared: logit gradients at given points (K, N, *S)."""
-    distances = []
-    for n in range(len(batch.x)):
-        y = int(batch.y[n])
-        own = input_gradient(model, batch.x[n], y, logit_of)
-        total = 0.0
-        for copy in points:
-            near = input_gradient(model, copy[n], y, logit_of)
-            total += sum(
-                float(a - b) ** 2 for a, b in zip(near.flatten(), own.flatten(), strict=True)
-            )
-        distances.append(total / len(points))
-    return distances
 
 
 def cosine(left, right):
@@ -165,28 +149,43 @@ def cosine(left, right):
     return sum(a * b for a, b in pairs) / (lengths[0] * lengths[1])
 
 
-def cosine_alignment(model, batch, points):
-    """Alignment paper, definition 4, at given points (K, N, *S)."""
+def squared_distance(left, right):
+    """The squared 2-norm of the difference of two tensors."""
+    pairs = zip(left.flatten().tolist(), right.flatten().tolist(), strict=True)
+    return sum((a - b) ** 2 for a, b in pairs)
+
+
+def alignment(model, batch, points, distance):
+    """Mean distance of logit gradients at samples and at given points (K, N, *S)."""
     distances = []
     for n in range(len(batch.x)):
         y = int(batch.y[n])
-        own = input_gradient(model, batch.x[n], y, logit_of)
+        source = input_gradient(model, batch.x[n], y, logit_of)
         total = 0.0
         for copy in points:
-            near = input_gradient(model, copy[n], y, logit_of)
-            total += 0.5 * (1 - cosine(near, own))
+            total += distance(input_gradient(model, copy[n], y, logit_of), source)
         distances.append(total / len(points))
     return distances
+
+
+def l2_alignment(model, batch, points):
+    """Alignment paper, l2 robust criterion, squared."""
+    return alignment(model, batch, points, squared_distance)
+
+
+def cosine_alignment(model, batch, points):
+    """Alignment paper, definition 4."""
+    return alignment(model, batch, points, lambda near, own: 0.5 * (1 - cosine(near, own)))
 
 
 def hessian_matrix(model, x, y):
     """The Hessian of the label's logit, by central differences of central differences."""
     step, rows = 1e-3, []
-    for place in range(x.numel()):
+    for index in range(x.numel()):
         ends = []
         for sign in (1, -1):
             moved = x.clone()
-            moved.view(-1)[place] += sign * step
+            moved.view(-1)[index] += sign * step
             ends.append(input_gradient(model, moved, y, logit_of).flatten())
         rows.append((ends[0] - ends[1]) / (2 * step))
     return torch.stack(rows)
@@ -225,8 +224,8 @@ def integrated_gradients_of_loss(model, x, point, y, num_segments):
     total = torch.zeros_like(x)
     for number in range(num_segments):
         for end in (number, number + 1):
-            place = x + end / num_segments * (point - x)
-            total += input_gradient(model, place, y, loss_of) / (2 * num_segments)
+            stop = x + end / num_segments * (point - x)
+            total += input_gradient(model, stop, y, loss_of) / (2 * num_segments)
     return (point - x) * total
 
 
@@ -237,7 +236,7 @@ def ig_sum(model, batch, points, num_segments, norm_weight):
         x, y, point = batch.x[n], int(batch.y[n]), points[n]
         parts = integrated_gradients_of_loss(model, x, point, y, num_segments)
         with torch.no_grad():
-            before, after = (loss_of(model(place[None])[0].tolist(), y) for place in (x, point))
+            before, after = (loss_of(model(end[None])[0].tolist(), y) for end in (x, point))
         norm = sum(abs(part) for part in parts.flatten().tolist())
         values.append((after - before, after - before + norm_weight * norm, norm))
     return values

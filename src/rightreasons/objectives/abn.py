@@ -15,12 +15,7 @@ from rightreasons.objectives.objective import Objective, Term, Weight
 from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 
-__all__ = [
-    "ABN",
-    "AttentionCrossEntropy",
-    "AttentionTerm",
-    "abn",
-]
+__all__ = ["ABN", "AttentionCrossEntropy", "AttentionTerm", "abn"]
 
 PARTS = ("attention", "attention_logits")
 """Names of the two layers of an attention branch."""

@@ -25,11 +25,7 @@ from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Batch
 
-__all__ = [
-    "AdversarialTraining",
-    "at_fgsm",
-    "at_pgd",
-]
+__all__ = ["AdversarialTraining", "at_fgsm", "at_pgd"]
 
 
 class AdversarialTraining(Term):

@@ -180,6 +180,39 @@ class L2Alignment(AlignmentTerm):
         return sample_norm(nearby - source, self.norm)
 
 
+@recipe(L2Alignment)
+def l2_alignment(
+    task: Term, penalty: L2Alignment, *, weight: Weight = 0.01 * PIXEL_DEVIATION**2
+) -> Objective:
+    """L2 alignment: input gradients near a sample equal its own.
+
+    Example:
+        >>> l2_alignment().weights  # the paper's 0.01 in its units
+        {'cross_entropy': 1.0, 'l2_alignment': 0.000625}
+    """
+    return task + weight * penalty
+
+
+@recipe(CosineAlignment, L2Alignment)
+def alignment(
+    task: Term,
+    cosine: CosineAlignment,
+    l2: L2Alignment,
+    *,
+    weight: Weight = 1.0,
+    l2_weight: Weight = 0.01 * PIXEL_DEVIATION**2,
+) -> Objective:
+    """Local gradient alignment: l2 and cosine, on one pass near each sample.
+
+    ``weight`` is the weight of the cosine distance, ``l2_weight`` that of the l2 distance.
+
+    Example:
+        >>> alignment().weights
+        {'cross_entropy': 1.0, 'cosine_alignment': 1.0, 'l2_alignment': 0.000625}
+    """
+    return task + weight * cosine + l2_weight * l2
+
+
 class GradientPair(NamedTuple):
     """Gradients at the samples ``(N, *S)`` and at K points near each ``(K, N, *S)``."""
 
@@ -265,36 +298,3 @@ def nearby_gradient(probe: Probe, points: Tensor, target: Target) -> Tensor:
         return probe.each_at(
             points, lambda moved: moved.gradient(target), create_graph=probe.create_graph
         )
-
-
-@recipe(L2Alignment)
-def l2_alignment(
-    task: Term, penalty: L2Alignment, *, weight: Weight = 0.01 * PIXEL_DEVIATION**2
-) -> Objective:
-    """L2 alignment: input gradients near a sample equal its own.
-
-    Example:
-        >>> l2_alignment().weights  # the paper's 0.01 in its units
-        {'cross_entropy': 1.0, 'l2_alignment': 0.000625}
-    """
-    return task + weight * penalty
-
-
-@recipe(CosineAlignment, L2Alignment)
-def alignment(
-    task: Term,
-    cosine: CosineAlignment,
-    l2: L2Alignment,
-    *,
-    weight: Weight = 1.0,
-    l2_weight: Weight = 0.01 * PIXEL_DEVIATION**2,
-) -> Objective:
-    """Local gradient alignment: l2 and cosine, on one pass near each sample.
-
-    ``weight`` is the weight of the cosine distance, ``l2_weight`` that of the l2 distance.
-
-    Example:
-        >>> alignment().weights
-        {'cross_entropy': 1.0, 'cosine_alignment': 1.0, 'l2_alignment': 0.000625}
-    """
-    return task + weight * cosine + l2_weight * l2

@@ -17,10 +17,7 @@ from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
-__all__ = [
-    "ATEX",
-    "atex",
-]
+__all__ = ["ATEX", "atex"]
 
 
 class ATEX(Term):

@@ -15,12 +15,7 @@ from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
-__all__ = [
-    "CURE",
-    "Hessian",
-    "cure",
-    "hessian",
-]
+__all__ = ["CURE", "Hessian", "cure", "hessian"]
 
 
 class Hessian(Term):
@@ -66,6 +61,19 @@ class Hessian(Term):
                 )
             sizes.append(sample_norm(product, "squared_l2"))
         return torch.stack(sizes).mean(dim=0)
+
+
+@recipe(Hessian)
+def hessian(
+    task: Term, penalty: Hessian, *, weight: Weight = 1e-3 * PIXEL_DEVIATION**4
+) -> Objective:
+    """Hessian: logits that bend little; needs a smooth model, such as one with Softplus.
+
+    Example:
+        >>> hessian(weight=1e-6).weights
+        {'cross_entropy': 1.0, 'hessian': 1e-06}
+    """
+    return task + weight * penalty
 
 
 def _product(gradient: Tensor, features: Tensor, *, create_graph: bool) -> Tensor | None:
@@ -120,19 +128,6 @@ class CURE(Term):
         steps = self.epsilon * signs / lengths.view(-1, *(1,) * (signs.ndim - 1))
         points = (probe.features.detach() + steps).unsqueeze(0)
         return sample_norm(nearby_gradient(probe, points, Target.LOSS)[0] - source, self.norm)
-
-
-@recipe(Hessian)
-def hessian(
-    task: Term, penalty: Hessian, *, weight: Weight = 1e-3 * PIXEL_DEVIATION**4
-) -> Objective:
-    """Hessian: logits that bend little; needs a smooth model, such as one with Softplus.
-
-    Example:
-        >>> hessian(weight=1e-6).weights
-        {'cross_entropy': 1.0, 'hessian': 1e-06}
-    """
-    return task + weight * penalty
 
 
 @recipe(CURE)

@@ -23,12 +23,7 @@ from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
-__all__ = [
-    "Density",
-    "DensityForm",
-    "density",
-    "group_dro_density",
-]
+__all__ = ["Density", "DensityForm", "density", "group_dro_density"]
 
 DensityForm = Literal["logsumexp", "plain", "stable", "efficient"]
 FORMS: tuple[DensityForm, ...] = ("logsumexp", "plain", "stable", "efficient")

@@ -16,12 +16,7 @@ from rightreasons.objectives.objective import Term
 from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 
-__all__ = [
-    "CVAR",
-    "GroupDRO",
-    "cvar_dro",
-    "group_dro",
-]
+__all__ = ["CVAR", "GroupDRO", "cvar_dro", "group_dro"]
 
 
 class GroupDRO(Term):
@@ -140,6 +135,17 @@ class GroupDRO(Term):
         super()._load_from_state_dict(state, prefix, *args)
 
 
+@recipe(GroupDRO)
+def group_dro(task: GroupDRO) -> Term:
+    """Group DRO: the worst group counts most; needs group labels.
+
+    Example:
+        >>> group_dro(num_groups=2).weights
+        {'group_dro': 1.0}
+    """
+    return task
+
+
 class CVAR(Term):
     r"""Cross-entropy of the samples with the largest losses in each batch: CVaR DRO.
 
@@ -188,17 +194,6 @@ class CVAR(Term):
         factors = torch.zeros_like(losses)
         factors[order] = left.clamp(0, 1).to(losses) / self.alpha
         return losses * factors
-
-
-@recipe(GroupDRO)
-def group_dro(task: GroupDRO) -> Term:
-    """Group DRO: the worst group counts most; needs group labels.
-
-    Example:
-        >>> group_dro(num_groups=2).weights
-        {'group_dro': 1.0}
-    """
-    return task
 
 
 @recipe(CVAR)

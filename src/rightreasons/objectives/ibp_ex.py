@@ -15,13 +15,7 @@ from rightreasons.objectives.recipe import recipe
 from rightreasons.objectives.robust_term import BoxSettings, RobustTerm
 from rightreasons.probe.probe import Probe
 
-__all__ = [
-    "IbpEx",
-    "PgdEx",
-    "ibp_ex",
-    "ibp_ex_r3",
-    "pgd_ex",
-]
+__all__ = ["IbpEx", "PgdEx", "ibp_ex", "ibp_ex_r3", "pgd_ex"]
 
 
 class IbpEx(RobustTerm):
@@ -55,6 +49,30 @@ class IbpEx(RobustTerm):
         worst = center + torch.where(is_label, -radius, radius)
         losses = functional.cross_entropy(worst, masked.y, reduction="none")
         return torch.where(masked.mask.any(dim=1), losses, 0.0)
+
+
+@recipe(IbpEx, epsilon=1.0)  # found together with the weight; the term alone begins smaller
+def ibp_ex(task: Term, penalty: IbpEx, *, weight: Weight = 0.3) -> Objective:
+    """IBP-Ex: right for the worst logits that interval bounds allow in the masked box.
+
+    Example:
+        >>> ibp_ex(epsilon=None).weights  # masked features may take every valid value
+        {'cross_entropy': 1.0, 'ibp_ex': 0.3}
+    """
+    return task + weight * penalty
+
+
+@recipe(IbpEx, R3, epsilon=1.0)  # as in ibp_ex
+def ibp_ex_r3(
+    task: Term, ibp_ex: IbpEx, r3: R3, *, weight: Weight = 0.3, r3_weight: Weight = 30.0
+) -> Objective:
+    """IBP-Ex + R3: both, each with its own weight.
+
+    Example:
+        >>> ibp_ex_r3().weights
+        {'cross_entropy': 1.0, 'ibp_ex': 0.3, 'r3': 30.0}
+    """
+    return task + weight * ibp_ex + r3_weight * r3
 
 
 class PgdEx(RobustTerm):
@@ -97,17 +115,6 @@ class PgdEx(RobustTerm):
         return torch.where(masked.mask.any(dim=1), losses, 0.0)
 
 
-@recipe(IbpEx, epsilon=1.0)  # found together with the weight; the term alone begins smaller
-def ibp_ex(task: Term, penalty: IbpEx, *, weight: Weight = 0.3) -> Objective:
-    """IBP-Ex: right for the worst logits that interval bounds allow in the masked box.
-
-    Example:
-        >>> ibp_ex(epsilon=None).weights  # masked features may take every valid value
-        {'cross_entropy': 1.0, 'ibp_ex': 0.3}
-    """
-    return task + weight * penalty
-
-
 @recipe(PgdEx)
 def pgd_ex(task: Term, penalty: PgdEx, *, weight: Weight = 1.0) -> Objective:
     """PGD-Ex: right where an attack on the masked features ends.
@@ -117,16 +124,3 @@ def pgd_ex(task: Term, penalty: PgdEx, *, weight: Weight = 1.0) -> Objective:
         {'cross_entropy': 1.0, 'pgd_ex': 1.0}
     """
     return task + weight * penalty
-
-
-@recipe(IbpEx, R3, epsilon=1.0)  # as in ibp_ex
-def ibp_ex_r3(
-    task: Term, ibp_ex: IbpEx, r3: R3, *, weight: Weight = 0.3, r3_weight: Weight = 30.0
-) -> Objective:
-    """IBP-Ex + R3: both, each with its own weight.
-
-    Example:
-        >>> ibp_ex_r3().weights
-        {'cross_entropy': 1.0, 'ibp_ex': 0.3, 'r3': 30.0}
-    """
-    return task + weight * ibp_ex + r3_weight * r3

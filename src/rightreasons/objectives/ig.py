@@ -165,6 +165,17 @@ class IGA(BallTerm):
         return functional.softplus(of_rival - of_label)
 
 
+@recipe(IGA)
+def iga(task: Term, penalty: IGA, *, weight: Weight = 0.5) -> Objective:
+    """IGA: the label's gradient looks more like the image than the runner-up's.
+
+    Example:
+        >>> iga().weights
+        {'cross_entropy': 1.0, 'iga': 0.5}
+    """
+    return task + weight * penalty
+
+
 class PathAttribution(NamedTuple):
     """The part of each feature in the rise of the loss ``(N, *S)``, and the rise ``(N,)``."""
 
@@ -236,6 +247,17 @@ class IGNorm(BallTerm):
         return sample_norm(attribution.parts, "l1")
 
 
+@recipe(IGNorm)
+def ig_norm(task: Term, penalty: IGNorm, *, weight: Weight = 0.1) -> Objective:
+    """IG-NORM: small integrated gradients of the loss towards every point near a sample.
+
+    Example:
+        >>> ig_norm().weights
+        {'cross_entropy': 1.0, 'ig_norm': 0.1}
+    """
+    return task + weight * penalty
+
+
 class IGSum(BallTerm):
     r"""The largest rise of the loss near the sample, and the norm of its attribution.
 
@@ -279,28 +301,6 @@ class IGSum(BallTerm):
             probe, points, num_segments=self.num_segments, create_graph=create_graph
         )
         return attribution.rise + self.norm_weight * sample_norm(attribution.parts, "l1")
-
-
-@recipe(IGA)
-def iga(task: Term, penalty: IGA, *, weight: Weight = 0.5) -> Objective:
-    """IGA: the label's gradient looks more like the image than the runner-up's.
-
-    Example:
-        >>> iga().weights
-        {'cross_entropy': 1.0, 'iga': 0.5}
-    """
-    return task + weight * penalty
-
-
-@recipe(IGNorm)
-def ig_norm(task: Term, penalty: IGNorm, *, weight: Weight = 0.1) -> Objective:
-    """IG-NORM: small integrated gradients of the loss towards every point near a sample.
-
-    Example:
-        >>> ig_norm().weights
-        {'cross_entropy': 1.0, 'ig_norm': 0.1}
-    """
-    return task + weight * penalty
 
 
 @recipe(IGSum)

@@ -11,10 +11,7 @@ from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
-__all__ = [
-    "InputGradient",
-    "input_gradient",
-]
+__all__ = ["InputGradient", "input_gradient"]
 
 
 class InputGradient(Term):

@@ -23,7 +23,7 @@ from rightreasons.objectives.memory import (
 from rightreasons.probe.probe import Need, Probe, strongest_need
 from rightreasons.types import Batch
 
-__all__ = ["Loss", "Objective", "Term", "Weight", "with_task"]
+__all__ = ["Loss", "Objective", "Term", "Weight", "snake_case", "with_task"]
 
 Weight = float | Literal["auto"]
 """What a term is multiplied with; ``"auto"`` is an `AutoWeight`."""
@@ -117,7 +117,7 @@ class Term(_Summand):
     @property
     def name(self) -> str:
         """The class's name in snake case."""
-        return _WORD_ENDS.sub("_", type(self).__name__).lower()
+        return snake_case(type(self).__name__)
 
     def as_objective(self) -> Objective:
         """An objective of this term alone, with weight 1."""
@@ -278,6 +278,16 @@ class Objective(_Summand):
 
     def _weighted_terms(self) -> list[tuple[str, Term, Weight | AutoWeight]]:
         return [(name, self.terms[name], self._weights[name]) for name in self.terms]  # type: ignore[misc]
+
+
+def snake_case(name: str) -> str:
+    """The name of a class as terms are called in an objective.
+
+    Example:
+        >>> snake_case("SmoothR3"), snake_case("IGNorm")
+        ('smooth_r3', 'ig_norm')
+    """
+    return _WORD_ENDS.sub("_", name).lower()
 
 
 def _trainable(module: nn.Module) -> tuple[Tensor, ...]:

@@ -13,12 +13,7 @@ from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
-__all__ = [
-    "R3",
-    "SmoothR3",
-    "r3",
-    "smooth_r3",
-]
+__all__ = ["R3", "SmoothR3", "r3", "smooth_r3"]
 
 
 class R3(Term):
@@ -55,6 +50,17 @@ class R3(Term):
     def forward(self, probe: Probe) -> Tensor:
         masked = probe.masked
         return sample_norm(masked.mask * masked.gradient(self.target), self.norm)
+
+
+@recipe(R3)
+def r3(task: Term, penalty: R3, *, weight: Weight = 30.0) -> Objective:
+    """Right for the right reasons: no input gradient inside the mask.
+
+    Example:
+        >>> r3(weight=30.0, weight_decay=1e-4).weights
+        {'cross_entropy': 1.0, 'r3': 30.0, 'weight_decay': 0.0001}
+    """
+    return task + weight * penalty
 
 
 class SmoothR3(Term):
@@ -109,17 +115,6 @@ class SmoothR3(Term):
         mask = probe.masked.mask
         gradients = noisy.gradient(self.target).view(self.num_samples, *mask.shape)
         return sample_norm(mask * gradients.mean(dim=0), self.norm)
-
-
-@recipe(R3)
-def r3(task: Term, penalty: R3, *, weight: Weight = 30.0) -> Objective:
-    """Right for the right reasons: no input gradient inside the mask.
-
-    Example:
-        >>> r3(weight=30.0, weight_decay=1e-4).weights
-        {'cross_entropy': 1.0, 'r3': 30.0, 'weight_decay': 0.0001}
-    """
-    return task + weight * penalty
 
 
 @recipe(SmoothR3, num_samples=3)  # fewer than the term draws, since each costs a pass

@@ -115,6 +115,17 @@ class RandR4(R4):
         return size(masked.at(worst, reach_weights=True).gradient(self.target, create_graph=True))
 
 
+@recipe(RandR4)
+def rand_r4(task: Term, penalty: RandR4, *, weight: Weight = 100.0) -> Objective:
+    """Rand-R4: no masked gradient at random points of the masked box.
+
+    Example:
+        >>> rand_r4(weight=3.0).weights
+        {'cross_entropy': 1.0, 'rand_r4': 3.0}
+    """
+    return task + weight * penalty
+
+
 class AdvR4(R4):
     r"""The largest masked gradient found by projected sign-gradient ascent.
 
@@ -171,6 +182,17 @@ class AdvR4(R4):
         return size(masked.at(worst, reach_weights=True).gradient(target, create_graph=True))
 
 
+@recipe(AdvR4)
+def adv_r4(task: Term, penalty: AdvR4, *, weight: Weight = 100.0) -> Objective:
+    """Adv-R4: no masked gradient where an attack on it ends.
+
+    Example:
+        >>> adv_r4(weight=3.0).weights
+        {'cross_entropy': 1.0, 'adv_r4': 3.0}
+    """
+    return task + weight * penalty
+
+
 class CertR4(R4):
     r"""An upper bound of the largest masked gradient, by interval arithmetic.
 
@@ -199,28 +221,6 @@ class CertR4(R4):
         _, gradient = masked.gradient_box(interval, self.target)
         center = gradient.center if size.reference is None else gradient.center - size.reference
         return sample_norm(masked.mask * (center.abs() + gradient.radius), self.norm)
-
-
-@recipe(RandR4)
-def rand_r4(task: Term, penalty: RandR4, *, weight: Weight = 100.0) -> Objective:
-    """Rand-R4: no masked gradient at random points of the masked box.
-
-    Example:
-        >>> rand_r4(weight=3.0).weights
-        {'cross_entropy': 1.0, 'rand_r4': 3.0}
-    """
-    return task + weight * penalty
-
-
-@recipe(AdvR4)
-def adv_r4(task: Term, penalty: AdvR4, *, weight: Weight = 100.0) -> Objective:
-    """Adv-R4: no masked gradient where an attack on it ends.
-
-    Example:
-        >>> adv_r4(weight=3.0).weights
-        {'cross_entropy': 1.0, 'adv_r4': 3.0}
-    """
-    return task + weight * penalty
 
 
 @recipe(CertR4)

@@ -24,22 +24,13 @@ from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers.grad_cam import activation_gradients
 from rightreasons.explainers.spatial_layers import resolution_layers
 from rightreasons.objectives.auto_weight import Growing
-from rightreasons.objectives.objective import Objective, Term, Weight
+from rightreasons.objectives.objective import Objective, Term, Weight, snake_case
 from rightreasons.objectives.recipe import recipe
 from rightreasons.objectives.robust_term import Ramp
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
-__all__ = [
-    "CamTerm",
-    "ReFF",
-    "ReFFL1",
-    "ReFFL2",
-    "normalised_map",
-    "reff",
-    "reff_l1",
-    "reff_l2",
-]
+__all__ = ["CamTerm", "ReFF", "ReFFL1", "ReFFL2", "normalised_map", "reff", "reff_l1", "reff_l2"]
 
 SMALLEST_SHARE = 1e-6
 """A map whose positive part is a smaller share of its absolute sum counts as zero."""
@@ -94,6 +85,11 @@ class CamTerm(Growing, Term):
         """The weight of a layer whose maps have ``cells`` cells, for masks of ``pixels`` pixels."""
         del cells, pixels
         return 1.0
+
+    @property
+    @override
+    def name(self) -> str:
+        return snake_case(type(self).__name__.replace("ReFF", "Reff"))
 
     @override
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
@@ -176,11 +172,6 @@ class ReFF(CamTerm):
         adachi2022learning
     """
 
-    @property
-    def name(self) -> str:
-        """The name as its recipe spells it."""
-        return "reff"
-
     @override
     def distance(self, cam: Tensor, mask: Tensor) -> Tensor:
         return sample_norm(mask * cam, "squared_l2")
@@ -188,6 +179,20 @@ class ReFF(CamTerm):
     @override
     def default_weight(self, cells: int, pixels: int) -> float:
         return pixels / cells
+
+
+@recipe(ReFF)
+def reff(task: Term, penalty: ReFF, *, weight: Weight = 1.0) -> Objective:
+    """ReFF: no Grad-CAM inside the mask, at several layers at once.
+
+    The default weight is the paper's. Small nets that learn from scratch in few updates took 100 to
+    300, with a ramp; see the suite ``reff-table3``.
+
+    Example:
+        >>> reff(layers="layer4", layer_weights=[1000.0]).weights
+        {'cross_entropy': 1.0, 'reff': 1.0}
+    """
+    return task + weight * penalty
 
 
 @final
@@ -206,14 +211,22 @@ class ReFFL1(CamTerm):
         adachi2022learning
     """
 
-    @property
-    def name(self) -> str:
-        """The name as its recipe spells it."""
-        return "reff_l1"
-
     @override
     def distance(self, cam: Tensor, mask: Tensor) -> Tensor:
         return sample_norm(cam - (1 - mask), "l1")
+
+
+@recipe(ReFFL1)
+def reff_l1(task: Term, penalty: ReFFL1, *, weight: Weight = 1e-3) -> Objective:
+    """ReFF (L1): Grad-CAM maps near the annotation, by absolute distance.
+
+    The default weight is near the paper's; small nets that learn from scratch took 3, with a ramp.
+
+    Example:
+        >>> reff_l1().weights
+        {'cross_entropy': 1.0, 'reff_l1': 0.001}
+    """
+    return task + weight * penalty
 
 
 @final
@@ -233,14 +246,22 @@ class ReFFL2(CamTerm):
         adachi2022learning
     """
 
-    @property
-    def name(self) -> str:
-        """The name as its recipe spells it."""
-        return "reff_l2"
-
     @override
     def distance(self, cam: Tensor, mask: Tensor) -> Tensor:
         return sample_norm(cam - (1 - mask), "squared_l2")
+
+
+@recipe(ReFFL2)
+def reff_l2(task: Term, penalty: ReFFL2, *, weight: Weight = 1e-3) -> Objective:
+    """ReFF (L2): Grad-CAM maps near the annotation, by squared distance.
+
+    The default weight is near the paper's; small nets that learn from scratch took 3, with a ramp.
+
+    Example:
+        >>> reff_l2().weights
+        {'cross_entropy': 1.0, 'reff_l2': 0.001}
+    """
+    return task + weight * penalty
 
 
 def normalised_map(heat: Tensor, size: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -267,46 +288,6 @@ def normalised_map(heat: Tensor, size: Sequence[int]) -> tuple[Tensor, Tensor]:
     alive = positive.sum(dim=(1, 2)) > floor
     total = torch.where(alive, resized.sum(dim=(1, 2)), 1)
     return torch.where(alive, 1, 0)[:, None, None] * resized / total[:, None, None], alive
-
-
-@recipe(ReFF)
-def reff(task: Term, penalty: ReFF, *, weight: Weight = 1.0) -> Objective:
-    """ReFF: no Grad-CAM inside the mask, at several layers at once.
-
-    The default weight is the paper's. Small nets that learn from scratch in few updates took 100 to
-    300, with a ramp; see the suite ``reff-table3``.
-
-    Example:
-        >>> reff(layers="layer4", layer_weights=[1000.0]).weights
-        {'cross_entropy': 1.0, 'reff': 1.0}
-    """
-    return task + weight * penalty
-
-
-@recipe(ReFFL1)
-def reff_l1(task: Term, penalty: ReFFL1, *, weight: Weight = 1e-3) -> Objective:
-    """ReFF (L1): Grad-CAM maps near the annotation, by absolute distance.
-
-    The default weight is near the paper's; small nets that learn from scratch took 3, with a ramp.
-
-    Example:
-        >>> reff_l1().weights
-        {'cross_entropy': 1.0, 'reff_l1': 0.001}
-    """
-    return task + weight * penalty
-
-
-@recipe(ReFFL2)
-def reff_l2(task: Term, penalty: ReFFL2, *, weight: Weight = 1e-3) -> Objective:
-    """ReFF (L2): Grad-CAM maps near the annotation, by squared distance.
-
-    The default weight is near the paper's; small nets that learn from scratch took 3, with a ramp.
-
-    Example:
-        >>> reff_l2().weights
-        {'cross_entropy': 1.0, 'reff_l2': 0.001}
-    """
-    return task + weight * penalty
 
 
 def _checked_names(layers: object) -> tuple[str, ...]:

@@ -14,10 +14,7 @@ from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
 
-__all__ = [
-    "ScoreMatching",
-    "score_matching",
-]
+__all__ = ["ScoreMatching", "score_matching"]
 
 
 class ScoreMatching(Term):

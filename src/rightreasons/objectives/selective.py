@@ -110,6 +110,17 @@ class DeepGamblers(SideTerm):
         return logits.logsumexp(dim=1) - torch.logaddexp(answered, abstained)
 
 
+@recipe(DeepGamblers, warm_up=1 / 3)  # as in the public code for small rewards
+def deep_gamblers(task: DeepGamblers) -> Term:
+    """Deep Gamblers: abstaining pays a little; for the model `abstaining`.
+
+    Example:
+        >>> deep_gamblers(reward=4.0).weights
+        {'deep_gamblers': 1.0}
+    """
+    return task
+
+
 @final
 class SelectiveNet(SideTerm):
     r"""The selective risk at a coverage, for a model with `SelectiveHeads`.
@@ -156,6 +167,17 @@ class SelectiveNet(SideTerm):
         missing = (self.coverage - log_selected.exp().mean()).clamp(min=0).square()
         auxiliary = functional.cross_entropy(self.recorded(probe, AUXILIARY), y, reduction="none")
         return self.alpha * (weighted + self.weight * missing) + (1 - self.alpha) * auxiliary
+
+
+@recipe(SelectiveNet)
+def selective_net(task: SelectiveNet) -> Term:
+    """SelectiveNet: few errors among a share of samples; for the model `selective_net`.
+
+    Example:
+        >>> selective_net(coverage=0.8).weights
+        {'selective_net': 1.0}
+    """
+    return task
 
 
 @final
@@ -218,28 +240,6 @@ class OneSided(Term):
         false = (_negative_log_complement(logits) / (1 - frequency)).masked_fill(is_label, 0)
         covered = functional.cross_entropy(logits, y, reduction="none") / frequency[y]
         return (covered + self.mu * false.sum(dim=1)) / size
-
-
-@recipe(DeepGamblers, warm_up=1 / 3)  # as in the public code for small rewards
-def deep_gamblers(task: DeepGamblers) -> Term:
-    """Deep Gamblers: abstaining pays a little; for the model `abstaining`.
-
-    Example:
-        >>> deep_gamblers(reward=4.0).weights
-        {'deep_gamblers': 1.0}
-    """
-    return task
-
-
-@recipe(SelectiveNet)
-def selective_net(task: SelectiveNet) -> Term:
-    """SelectiveNet: few errors among a share of samples; for the model `selective_net`.
-
-    Example:
-        >>> selective_net(coverage=0.8).weights
-        {'selective_net': 1.0}
-    """
-    return task
 
 
 @recipe(OneSided)

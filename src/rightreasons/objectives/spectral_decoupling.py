@@ -12,10 +12,7 @@ from rightreasons.objectives.objective import Objective, Term, Weight
 from rightreasons.objectives.recipe import recipe
 from rightreasons.probe.probe import Probe
 
-__all__ = [
-    "SpectralDecoupling",
-    "spectral_decoupling",
-]
+__all__ = ["SpectralDecoupling", "spectral_decoupling"]
 
 
 class SpectralDecoupling(Term):
