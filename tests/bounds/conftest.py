@@ -1,4 +1,4 @@
-"""What the tests of bounds share: a small net, its twin of lists, and boxes."""
+"""Fixtures of the tests of bounds: a small net, its twin of lists, and boxes."""
 
 import pytest
 import torch

@@ -13,7 +13,7 @@ KINDS = {
 }
 
 
-def made(name):
+def make_layer(name):
     make, shape = KINDS[name]
     layer = make().double().eval()
     layer.running_mean.normal_()
@@ -26,7 +26,7 @@ def made(name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_view_agrees_with_the_layer_at_test_time(name):
-    layer, shape = made(name)
+    layer, shape = make_layer(name)
     view = linear_map(layer.train())
     layer.eval()
     x = torch.randn(4, *shape, dtype=torch.float64, requires_grad=True)
@@ -41,7 +41,7 @@ def test_the_view_agrees_with_the_layer_at_test_time(name):
 
 
 def test_statistics_may_move_before_the_gradient_is_taken():
-    layer, _ = made("1d")
+    layer, _ = make_layer("1d")
     box = Box(torch.randn(4, 3, dtype=torch.float64), torch.ones(4, 3, dtype=torch.float64))
     bounds = output_box(layer, box)
     layer.train()(torch.randn(4, 3, dtype=torch.float64))

@@ -35,16 +35,17 @@ def test_values_and_slopes_are_those_of_autograd(layer):
     torch.testing.assert_close(activation.slope(GRID), slope)
 
 
+def functions_and_turns(layer):
+    known = curve(layer)
+    return (known.function, known.turns), (known.slope, known.slope_turns)
+
+
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
 def test_between_turns_everything_is_monotone(layer):
-    activation = curve(layer)
-    for function, turns in (
-        (activation.function, activation.turns),
-        (activation.slope, activation.slope_turns),
-    ):
-        places = torch.tensor([-torch.inf, *sorted({place for place, _ in turns}), torch.inf])
+    for function, turns in functions_and_turns(layer):
+        points = torch.tensor([-torch.inf, *sorted({argument for argument, _ in turns}), torch.inf])
         values = function(GRID.sort().values)
-        for low, high in zip(places[:-1], places[1:], strict=True):
+        for low, high in zip(points[:-1], points[1:], strict=True):
             inside = (GRID.sort().values > low) & (GRID.sort().values < high)
             steps = values[inside].diff()
             assert bool((steps >= -1e-12).all() or (steps <= 1e-12).all())
@@ -52,16 +53,12 @@ def test_between_turns_everything_is_monotone(layer):
 
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
 def test_turns_hold_the_extreme_values(layer):
-    activation = curve(layer)
-    for function, turns in (
-        (activation.function, activation.turns),
-        (activation.slope, activation.slope_turns),
-    ):
+    for function, turns in functions_and_turns(layer):
         for place, value in turns:
             near = function(torch.tensor([place - 1e-7, place, place + 1e-7]).double())
             assert float((near - value).abs().min()) < 1e-6
-    if activation.increasing:
-        assert bool((activation.function(GRID.sort().values).diff() >= 0).all())
+    if curve(layer).increasing:
+        assert bool((curve(layer).function(GRID.sort().values).diff() >= 0).all())
 
 
 def test_slopes_have_finite_gradients_far_out():

@@ -15,7 +15,7 @@ LAYERS = {
 }
 
 
-def made(name, dtype=torch.float64):
+def make_layer(name, dtype=torch.float64):
     make, shape = LAYERS[name]
     layer = make().to(dtype)
     for parameter in layer.parameters():
@@ -25,7 +25,7 @@ def made(name, dtype=torch.float64):
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_at_width_zero_it_is_autograd(name):
-    layer, shape = made(name)
+    layer, shape = make_layer(name)
     x = torch.randn(3, *shape, dtype=torch.float64, requires_grad=True)
     expected = layer(x)
     box = Box(x.detach(), torch.zeros(3, *shape, dtype=torch.float64))
@@ -41,7 +41,7 @@ def test_at_width_zero_it_is_autograd(name):
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("offset", [0.0, 50.0])
 def test_samples_stay_inside_even_far_from_zero(name, offset):
-    layer, shape = made(name, torch.float32)
+    layer, shape = make_layer(name, torch.float32)
     box = Box.between(
         offset + torch.rand(1, *shape), offset + 1 + torch.rand(1, *shape), outward=True
     )

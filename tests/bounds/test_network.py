@@ -88,17 +88,13 @@ class Scaled(nn.Module):
 
 
 def test_models_are_not_kept_alive():
-    for make in (
-        lambda: nn.Linear(2, 2),
-        lambda: nn.Sequential(nn.Linear(2, 2), nn.ReLU()),
-        Scaled,
-    ):
-        model = make()
+    models = [nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.ReLU()), Scaled()]
+    for model in models:
         network_of(model, torch.zeros(1, 2))
-        watched = weakref.ref(model)
-        del model
-        gc.collect()
-        assert watched() is None
+    watched = [weakref.ref(model) for model in models]
+    del model, models
+    gc.collect()
+    assert [reference() for reference in watched] == [None] * 3
 
 
 def test_copies_and_pickles_of_a_model_hold_nothing_of_it():

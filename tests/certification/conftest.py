@@ -18,7 +18,7 @@ def make_net(seed=0, *, hidden=(8,), dtype=torch.float32, scale=2.0):
 
 
 def make_batch(seed=0, *, size=20, dtype=torch.float32):
-    """Two masked features in most samples, at changing places; every fifth has none."""
+    """Two masked features in most samples, at changing positions; every fifth has none."""
     generator = torch.Generator().manual_seed(seed)
     mask = torch.zeros(size, 6)
     for n in range(size):
@@ -35,13 +35,13 @@ def make_batch(seed=0, *, size=20, dtype=torch.float32):
 
 @pytest.fixture
 def net_of():
-    """See `make_net`."""
+    """The function `make_net`."""
     return make_net
 
 
 @pytest.fixture
 def batch_of():
-    """See `make_batch`."""
+    """The function `make_batch`."""
     return make_batch
 
 
@@ -69,7 +69,7 @@ def points_in():
         lower, upper = lower.to(region.batch.x), upper.to(region.batch.x)
         shares = torch.rand(num_points, *lower.shape, generator=torch.Generator().manual_seed(5))
         shares[: num_points // 2] = shares[: num_points // 2].round()
-        own = region.ends(region.batch.x.dtype)
-        return torch.lerp(lower, upper, shares.to(lower)).clamp(*own)
+        ends = region.ends(region.batch.x.dtype)
+        return torch.lerp(lower, upper, shares.to(lower)).clamp(*ends)
 
     return make

@@ -4,14 +4,7 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons import bounds
-from rightreasons.certification.evidence import (
-    bound_gradient,
-    masked_gradient_bound,
-    num_hidden_units,
-    prove_margin,
-    search_gradient,
-    search_margin,
-)
+from rightreasons.certification import evidence
 from rightreasons.types import Interval, Target
 
 
@@ -23,7 +16,7 @@ def test_no_point_has_a_smaller_margin(
 ):
     region = region_for(net_of(seed, dtype=dtype), batch_of(seed, dtype=dtype), epsilon=0.3)
     all_rows = torch.arange(len(region.batch))
-    proved = prove_margin(region, all_rows, method=method)
+    proved = evidence.prove_margin(region, all_rows, method=method)
     assert torch.isfinite(proved).all()
     for points in points_in(region):
         assert (Target.MARGIN(region.model(points), region.prediction) >= proved).all()
@@ -31,15 +24,15 @@ def test_no_point_has_a_smaller_margin(
 
 def test_only_the_rows_asked_for(net_of, batch_of, region_for):
     region = region_for(net_of(), batch_of())
-    whole = prove_margin(region, torch.arange(len(region.batch)), method="ibp")
+    whole = evidence.prove_margin(region, torch.arange(len(region.batch)), method="ibp")
     rows = torch.tensor([3, 1])
-    assert torch.allclose(prove_margin(region, rows, method="ibp"), whole[rows])
+    assert torch.allclose(evidence.prove_margin(region, rows, method="ibp"), whole[rows])
 
 
 def test_linear_relaxation_is_never_looser(net_of, batch_of, region_for):
     region = region_for(net_of(hidden=(8, 8, 8)), batch_of(), epsilon=0.3)
     all_rows = torch.arange(len(region.batch))
-    ibp, crown = (prove_margin(region, all_rows, method=m) for m in ("ibp", "crown"))
+    ibp, crown = (evidence.prove_margin(region, all_rows, method=m) for m in ("ibp", "crown"))
     assert (crown >= ibp - 1e-5).all()
 
 
@@ -53,9 +46,9 @@ def test_both_precisions_must_agree(net_of, batch_of, region_for, monkeypatch):
         margins = honest(model, lower, upper, y, **settings)
         return margins - 100 if lower.dtype == torch.float32 else margins
 
-    before = prove_margin(region, all_rows, method="ibp")
+    before = evidence.prove_margin(region, all_rows, method="ibp")
     monkeypatch.setattr(bounds, "margin_bounds", pessimist)
-    after = prove_margin(region, all_rows, method="ibp")
+    after = evidence.prove_margin(region, all_rows, method="ibp")
     assert asked == [torch.float64, torch.float32]
     assert (after < before - 50).all()
 
@@ -65,17 +58,17 @@ def test_what_cannot_be_bounded_is_not_proved(net_of, batch_of, region_for, monk
     margins = torch.full((len(region.batch), 3), torch.nan)
     monkeypatch.setattr(bounds, "margin_bounds", lambda *arguments, **settings: margins.clone())
     all_rows = torch.arange(len(region.batch))
-    assert (prove_margin(region, all_rows, method="ibp") == -torch.inf).all()
+    assert (evidence.prove_margin(region, all_rows, method="ibp") == -torch.inf).all()
     nan = Interval(region.mask * torch.nan, region.mask * torch.nan)
-    assert (masked_gradient_bound(region, nan) == torch.inf).all()
+    assert (evidence.masked_gradient_bound(region, nan) == torch.inf).all()
 
 
 @pytest.mark.parametrize("method", ["ibp", "crown"])
 @pytest.mark.parametrize("target", [Target.LOSS, Target.LOGIT])
 def test_no_point_has_a_larger_gradient(net_of, batch_of, region_for, points_in, method, target):
     region = region_for(net_of(hidden=(8, 8)), batch_of(), epsilon=0.2)
-    interval = bound_gradient(region, target, method=method)
-    size = masked_gradient_bound(region, interval)
+    interval = evidence.bound_gradient(region, target, method=method)
+    size = evidence.masked_gradient_bound(region, interval)
     for points in points_in(region):
         x = points.double().requires_grad_()
         value = target(region.double_model(x), region.batch.y).sum()
@@ -89,12 +82,12 @@ def test_features_outside_the_mask_do_not_count(net_of, batch_of, region_for):
     region = region_for(net_of(), batch_of())
     wide = torch.where(region.mask == 0, torch.inf, 3.0)
     expected = 3.0 * region.mask.sum(dim=1).sqrt()
-    assert torch.allclose(masked_gradient_bound(region, Interval(-wide, wide)), expected)
+    assert torch.allclose(evidence.masked_gradient_bound(region, Interval(-wide, wide)), expected)
 
 
 def test_the_margin_found_is_that_of_the_model_itself(net_of, batch_of, region_for):
     region = region_for(net_of(), batch_of(), epsilon=0.5)
-    points, classes, margins = search_margin(region, num_steps=5, num_restarts=2)
+    points, classes, margins = evidence.search_margin(region, num_steps=5, num_restarts=2)
     logits = region.model(region.inputs(points))
     assert torch.equal(classes, logits.argmax(dim=1))
     assert torch.equal(margins, Target.MARGIN(logits, region.prediction))
@@ -104,7 +97,7 @@ def test_the_margin_found_is_that_of_the_model_itself(net_of, batch_of, region_f
 
 def test_the_margin_found_is_small(net_of, batch_of, region_for, points_in):
     region = region_for(net_of(), batch_of(), epsilon=0.5)
-    _, _, margins = search_margin(region, num_steps=10, num_restarts=3)
+    _, _, margins = evidence.search_margin(region, num_steps=10, num_restarts=3)
     tried = [Target.MARGIN(region.model(x), region.prediction) for x in points_in(region)]
     assert (margins <= torch.stack(tried).amin(dim=0) + 0.05).all()
 
@@ -112,14 +105,14 @@ def test_the_margin_found_is_small(net_of, batch_of, region_for, points_in):
 def test_the_corner_of_a_linear_model_is_the_worst_point(net_of, batch_of, region_for, points_in):
     for seed in range(3):
         region = region_for(net_of(seed, hidden=()), batch_of(seed, size=60), epsilon=0.5)
-        _, _, margins = search_margin(region, num_steps=0, num_restarts=1)
+        _, _, margins = evidence.search_margin(region, num_steps=0, num_restarts=1)
         tried = [Target.MARGIN(region.model(x), region.prediction) for x in points_in(region)]
         assert (margins <= torch.stack(tried).amin(dim=0) + 1e-5).all()
 
 
 def test_without_steps_the_sample_itself_is_seen(net_of, batch_of, region_for):
     region = region_for(net_of(), batch_of(), epsilon=0.5)
-    _, _, margins = search_margin(region, num_steps=0, num_restarts=1)
+    _, _, margins = evidence.search_margin(region, num_steps=0, num_restarts=1)
     nominal = Target.MARGIN(region.model(region.batch.x), region.prediction)
     assert (margins <= nominal + 1e-6).all()
 
@@ -129,7 +122,7 @@ def test_the_gradient_found_is_at_least_the_sample_s(net_of, batch_of, region_fo
     for target in (Target.LOSS, Target.LOGIT):
         gradient = region.double_probe.masked.gradient(target)
         nominal = (gradient * region.mask).norm(dim=1)
-        found = search_gradient(region, target, num_steps=5, num_restarts=3)
+        found = evidence.search_gradient(region, target, num_steps=5, num_restarts=3)
         assert found.dtype == torch.float64
         assert (found >= nominal).all()
         assert (found > nominal).any()
@@ -137,20 +130,20 @@ def test_the_gradient_found_is_at_least_the_sample_s(net_of, batch_of, region_fo
 
 def test_counts_what_layers_with_weights_give():
     net = rr.models.mlp(inputs=6, hidden=(8, 5), classes=3)
-    assert num_hidden_units(net, torch.rand(4, 6)) == 8 + 5 + 3
+    assert evidence.num_hidden_units(net, torch.rand(4, 6)) == 8 + 5 + 3
 
 
 def test_images_count_every_position():
     net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3))
-    assert num_hidden_units(net, torch.rand(2, 1, 4, 4)) == 2 * 2 * 2 + 3
+    assert evidence.num_hidden_units(net, torch.rand(2, 1, 4, 4)) == 2 * 2 * 2 + 3
 
 
 def test_a_single_layer_and_none_at_all():
-    assert num_hidden_units(nn.Linear(6, 3), torch.rand(1, 6)) == 3
-    assert num_hidden_units(nn.Flatten(), torch.rand(1, 2, 3)) == 6
+    assert evidence.num_hidden_units(nn.Linear(6, 3), torch.rand(1, 6)) == 3
+    assert evidence.num_hidden_units(nn.Flatten(), torch.rand(1, 2, 3)) == 6
 
 
 def test_no_hook_is_left():
     net = rr.models.mlp(inputs=6, hidden=(8,), classes=3)
-    num_hidden_units(net, torch.rand(1, 6))
+    evidence.num_hidden_units(net, torch.rand(1, 6))
     assert not any(module._forward_hooks for module in net.modules())

@@ -1,4 +1,4 @@
-"""What every explainer promises, whatever its formula."""
+"""The contract of explainers: one table, the same checks for each."""
 
 import copy
 
@@ -55,7 +55,7 @@ def squared(explainer, model, x, y, **settings):
     return explainer(model, x, y, **settings).square().sum()
 
 
-def moved(parameters, directions, step):
+def move(parameters, directions, step):
     with torch.no_grad():
         for parameter, direction in zip(parameters, directions, strict=True):
             parameter += step * direction
@@ -64,9 +64,9 @@ def moved(parameters, directions, step):
 def difference_quotient(value, parameters, directions, step=1e-6):
     ends = []
     for sign in (1, -1):
-        moved(parameters, directions, sign * step)
+        move(parameters, directions, sign * step)
         ends.append(value().item())
-        moved(parameters, directions, -sign * step)
+        move(parameters, directions, -sign * step)
     return (ends[0] - ends[1]) / (2 * step)
 
 

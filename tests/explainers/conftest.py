@@ -1,4 +1,4 @@
-"""What the explainers' tests share: nets as at test time, and samples."""
+"""Fixtures of the explainers' tests: nets as at test time, and samples."""
 
 import pytest
 import torch

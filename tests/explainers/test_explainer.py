@@ -96,9 +96,9 @@ def test_scales(attribution):
 def test_a_map_of_zeros_stays_one_and_has_a_gradient(attribution):
     given = (attribution * torch.tensor([0.0, 1, 1]).reshape(-1, 1, 1, 1)).requires_grad_()
     for normalise in ("l1", "max"):
-        made = postprocessed(given, normalise=normalise)
-        assert made[0].abs().sum() == 0
-        (slopes,) = torch.autograd.grad(made.square().sum(), given)
+        map_ = postprocessed(given, normalise=normalise)
+        assert map_[0].abs().sum() == 0
+        (slopes,) = torch.autograd.grad(map_.square().sum(), given)
         assert torch.isfinite(slopes).all()
     assert torch.autograd.gradcheck(
         lambda a: postprocessed(a, normalise="max"), attribution.requires_grad_()

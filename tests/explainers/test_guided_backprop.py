@@ -68,7 +68,7 @@ def test_the_model_is_not_guided_afterwards(x, y):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_compiled_models_are_refused_for_measuring_too(x, y):
     net = twins.mlp(nn.ReLU)
-    net.compile()
+    net.compile(backend="eager")
     with pytest.raises(DoubleBackwardError, match="compiled by torch.compile"):
         GuidedBackprop()(net, x, y)
 

@@ -42,10 +42,10 @@ def test_a_baseline_can_be_made_of_the_sample(x, y):
     def mean(features):
         return features.mean(dim=(2, 3), keepdim=True)
 
-    made = IntegratedGradients(baseline=mean, num_steps=3)(net, x, y)
+    attribution = IntegratedGradients(baseline=mean, num_steps=3)(net, x, y)
     for n in range(len(x)):
         given = IntegratedGradients(baseline=mean(x[n : n + 1]), num_steps=3)
-        torch.testing.assert_close(given(net, x[n : n + 1], y[n : n + 1])[0], made[n])
+        torch.testing.assert_close(given(net, x[n : n + 1], y[n : n + 1])[0], attribution[n])
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ def test_runs_of_columns_and_of_tokens():
     x, y = torch.rand(2, 5, dtype=torch.float64), torch.tensor([0, 1])
     drops = (net.weight[y] * x).detach()
     attribution = Occlusion(window=2)(net, x, y)
-    for places in ([0, 1], [2, 3], [4]):
-        expected = drops[:, places].sum(dim=1, keepdim=True).expand(-1, len(places))
-        torch.testing.assert_close(attribution[:, places], expected)
+    for columns in ([0, 1], [2, 3], [4]):
+        expected = drops[:, columns].sum(dim=1, keepdim=True).expand(-1, len(columns))
+        torch.testing.assert_close(attribution[:, columns], expected)
     words = nn.Sequential(nn.Embedding(9, 3), nn.Flatten(), nn.Linear(12, 2)).double()
     tokens = torch.tensor([[1, 5, 3, 1], [2, 2, 8, 0]])
     drops = (words[2].weight[y] * words[:2](tokens)).reshape(2, 4, 3).sum(dim=2, keepdim=True)

@@ -2,33 +2,25 @@ import pytest
 import torch
 from torch import nn
 
+from rightreasons import explainers
 from rightreasons.errors import InvalidBatchError
-from rightreasons.explainers import (
-    LRP,
-    GradCAM,
-    GuidedBackprop,
-    InputGradient,
-    InputTimesGradient,
-    IntegratedGradients,
-    SmoothGrad,
-)
 from rightreasons.explainers.subject import Subject
 
 PADDING = 0
 
 
 class TokenNet(nn.Module):
-    """Places and words embedded, padding left out of the mean: it needs the tokens themselves."""
+    """Embeds positions and words; padding is left out of the mean, so that it needs the tokens."""
 
     def __init__(self):
         super().__init__()
-        self.places, self.words = nn.Embedding(6, 4), nn.Embedding(9, 4)
+        self.positions, self.words = nn.Embedding(6, 4), nn.Embedding(9, 4)
         self.hidden, self.head = nn.Linear(4, 5), nn.Linear(5, 3)
         self.drop = nn.Dropout(0.5)
 
     def forward(self, tokens):
-        places = self.places(torch.arange(tokens.shape[1]).expand_as(tokens))
-        hidden = nn.functional.softplus(self.hidden(self.words(tokens) + places))
+        positions = self.positions(torch.arange(tokens.shape[1]).expand_as(tokens))
+        hidden = nn.functional.softplus(self.hidden(self.words(tokens) + positions))
         kept = (tokens != PADDING).to(hidden.dtype)[:, :, None]
         return self.head(self.drop((hidden * kept).sum(dim=1) / kept.sum(dim=1)))
 
@@ -44,11 +36,11 @@ def tokens():
 
 
 EXPLAINERS = {
-    "input_gradient": InputGradient(),
-    "input_times_gradient": InputTimesGradient(),
-    "smooth_grad": SmoothGrad(num_draws=3, max_rows=4),
-    "integrated_gradients": IntegratedGradients(num_steps=3, max_rows=2),
-    "guided_backprop": GuidedBackprop(),
+    "input_gradient": explainers.InputGradient(),
+    "input_times_gradient": explainers.InputTimesGradient(),
+    "smooth_grad": explainers.SmoothGrad(num_draws=3, max_rows=4),
+    "integrated_gradients": explainers.IntegratedGradients(num_steps=3, max_rows=2),
+    "guided_backprop": explainers.GuidedBackprop(),
 }
 
 
@@ -88,14 +80,14 @@ def test_the_gradient_is_that_of_the_embeddings(net, tokens, y):
     net.eval()
     given = net.words(tokens).detach().requires_grad_()
     kept = (tokens != PADDING).double()[:, :, None]
-    hidden = nn.functional.softplus(net.hidden(given + net.places.weight[:4]))
+    hidden = nn.functional.softplus(net.hidden(given + net.positions.weight[:4]))
     logits = net.head((hidden * kept).sum(dim=1) / kept.sum(dim=1))
     (expected,) = torch.autograd.grad(logits.gather(1, y[:, None]).sum(), given)
-    torch.testing.assert_close(InputGradient()(net, tokens, y), expected)
+    torch.testing.assert_close(explainers.InputGradient()(net, tokens, y), expected)
 
 
 def test_completeness_holds_for_embeddings(net, tokens, y):
-    gap = IntegratedGradients(num_steps=12).completeness_gap(net, tokens, y)
+    gap = explainers.IntegratedGradients(num_steps=12).completeness_gap(net, tokens, y)
     assert gap.abs().max() < 1e-8
 
 
@@ -134,12 +126,12 @@ def test_features_of_numbers_are_the_numbers(y):
 def test_integers_nobody_embeds(y):
     for model in (nn.Linear(4, 3), nn.Sequential(nn.Flatten(), Positions())):
         with pytest.raises(InvalidBatchError, match="token ids that an nn.Embedding.*no such"):
-            InputGradient()(model, torch.ones(3, 4, dtype=torch.int64), y)
+            explainers.InputGradient()(model, torch.ones(3, 4, dtype=torch.int64), y)
         assert not any(module._forward_pre_hooks for module in model.modules())
 
 
 class Positions(nn.Module):
-    """Embeds places, not tokens."""
+    """Embeds positions, not tokens."""
 
     def __init__(self):
         super().__init__()
@@ -149,7 +141,7 @@ class Positions(nn.Module):
         return self.table(torch.arange(4)).sum(dim=0).expand(len(tokens), -1)
 
 
-@pytest.mark.parametrize("explain", [LRP(), GradCAM()])
+@pytest.mark.parametrize("explain", [explainers.LRP(), explainers.GradCAM()])
 def test_explainers_that_cannot_read_tokens_say_so(explain, net, tokens, y):
     words = f"floating point `x` for {type(explain).__name__}, but got token ids"
     with pytest.raises(InvalidBatchError, match=words):

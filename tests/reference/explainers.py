@@ -76,16 +76,7 @@ def make_net(name, activation):
 
 def input_gradient(model, x, y):
     """The gradient of a logit for one sample, by central differences on every feature."""
-    gradient = torch.zeros_like(x)
-    for place in range(x.numel()):
-        ends = []
-        for sign in (1, -1):
-            moved = x.clone()
-            moved.view(-1)[place] += sign * STEP
-            with torch.no_grad():
-                ends.append(model(moved[None])[0, y].item())
-        gradient.view(-1)[place] = (ends[0] - ends[1]) / (2 * STEP)
-    return gradient
+    return jacobian(lambda moved: model(moved[None])[0, y], x)[0].reshape(x.shape)
 
 
 def smooth_grad(model, x, y, noises):
@@ -117,11 +108,11 @@ def outputs_of(layers, x):
 def jacobian(layer, x):
     """(outputs, inputs), by central differences."""
     columns = []
-    for place in range(x.numel()):
+    for index in range(x.numel()):
         ends = []
         for sign in (1, -1):
             moved = x.clone()
-            moved.view(-1)[place] += sign * STEP
+            moved.view(-1)[index] += sign * STEP
             with torch.no_grad():
                 ends.append(layer(moved).flatten())
         columns.append((ends[0] - ends[1]) / (2 * STEP))
