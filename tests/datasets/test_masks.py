@@ -265,24 +265,15 @@ def test_shifted_masks_move_inwards_on_both_axes(digits):
     assert steps == {1, 2, 3}
 
 
-def test_shrunk_masks_stay_in_their_corner(digits):
+@pytest.mark.parametrize(("kind", "expected"), [("shrink", {1, 2, 3}), ("dilation", {5, 6, 7, 8})])
+def test_shrunk_and_dilated_masks_stay_in_their_corner(digits, kind, expected):
     sides = set()
-    for (top, left, *_), (new_top, new_left, height, width) in corrupted_boxes(digits, "shrink"):
+    for (top, left, *_), (new_top, new_left, height, width) in corrupted_boxes(digits, kind):
         assert height == width
         assert new_top == (0 if top == 0 else 28 - height)
         assert new_left == (0 if left == 0 else 28 - width)
         sides.add(height)
-    assert sides == {1, 2, 3}
-
-
-def test_dilated_masks_grow_from_their_corner(digits):
-    sides = set()
-    for (top, left, *_), (new_top, new_left, height, width) in corrupted_boxes(digits, "dilation"):
-        assert height == width
-        assert new_top == (0 if top == 0 else 28 - height)
-        assert new_left == (0 if left == 0 else 28 - width)
-        sides.add(height)
-    assert sides == {5, 6, 7, 8}
+    assert sides == expected
 
 
 @pytest.mark.parametrize("kind", CORRUPTIONS)

@@ -1,5 +1,6 @@
 import pytest
 
+from rightreasons import datasets
 from rightreasons.datasets import (
     corrupt_masks,
     decoy_digits,
@@ -10,36 +11,14 @@ from rightreasons.datasets import (
     mask_count,
     mask_fraction,
     names,
+    sets,
 )
 from rightreasons.datasets.registry import MASK_SETTINGS, apply_mask_settings
 from rightreasons.errors import DatasetNotFoundError, InvalidSettingError, UnknownNameError
 
 
 def test_names_and_lines():
-    assert names() == (
-        "background_challenge",
-        "biased_mnist",
-        "block_mnist",
-        "cats_vs_dogs",
-        "celeba_hair",
-        "cifar10",
-        "cifar100",
-        "decoy_derm",
-        "decoy_digits",
-        "decoy_ham",
-        "decoy_mnist",
-        "folder",
-        "half_decoy_mnist",
-        "image_folder",
-        "isic",
-        "isic2017",
-        "oxford_pets",
-        "plant",
-        "salient_imagenet",
-        "svhn",
-        "textured_mnist",
-        "waterbirds",
-    )
+    assert set(names()) == set(sets.__all__) <= set(datasets.__all__)
     assert tuple(describe()) == names()
     assert all(0 < len(line) <= 80 for line in describe().values())
 
@@ -55,8 +34,8 @@ def test_data_in_a_folder(npz_dir, pets):
     found = load("decoy-mnist", data_dir=npz_dir, seed=2, colours="faint", validation=9)
     expected = decoy_mnist(npz_dir, seed=2, colours="faint", validation=9)
     assert found.digest() == expected.digest()
-    own = load("folder", data_dir=pets, mask_polarity="relevant")
-    assert own.digest() == folder(pets, mask_polarity="relevant").digest()
+    images = load("folder", data_dir=pets, mask_polarity="relevant")
+    assert images.digest() == folder(pets, mask_polarity="relevant").digest()
 
 
 def test_unknown_name():

@@ -5,9 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+import torch
+
+from rightreasons.datasets.splitting import stratified_split
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
-__all__ = ["Entry", "Manifest", "folder_manifest", "read_manifest"]
+__all__ = ["Entry", "Manifest", "folder_manifest", "read_manifest", "split_paths"]
 
 TABLE = "data.csv"
 SPLITS = {"train": "train", "val": "val", "test": "test", "0": "train", "1": "val", "2": "test"}
@@ -131,6 +135,25 @@ def folder_manifest(
             entries.append(Entry(len(entries) + 1, name, split, label, -1, ""))
     problems = [f"{folder}: is no class of the training images" for folder in sorted(unknown)]
     return Manifest(root, tuple(entries), classes, (), origin=origin), problems
+
+
+def split_paths(
+    paths: list[Path], share: float, *, stream: np.random.Generator
+) -> tuple[list[Path], list[Path]]:
+    """Hold out a fraction of images that lie in one folder per class, stratified by class.
+
+    Args:
+        paths: The images.
+        share: Fraction to hold out.
+        stream: Random numbers for the order.
+
+    Returns:
+        The other images and the images held out.
+    """
+    names = sorted({path.parent.name for path in paths})
+    y = torch.tensor([names.index(path.parent.name) for path in paths])
+    held_out, kept = stratified_split(y, sizes=[round(share * len(y))], stream=stream)
+    return [paths[n] for n in kept.tolist()], [paths[n] for n in held_out.tolist()]
 
 
 def _find_columns(header: list[str], path: Path) -> dict[str, int]:

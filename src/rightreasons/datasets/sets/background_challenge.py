@@ -6,15 +6,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-import torch
-
 from rightreasons.core.checks import check_choice, check_fraction
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.images.files import list_images
-from rightreasons.datasets.images.manifest import folder_manifest
+from rightreasons.datasets.images.manifest import folder_manifest, split_paths
 from rightreasons.datasets.images.splits import Reading, check_size, image_splits
-from rightreasons.datasets.splitting import stratified_split
 from rightreasons.errors import DatasetNotFoundError
 
 __all__ = ["background_challenge"]
@@ -90,15 +87,8 @@ def background_challenge(
         )
     classes = tuple(sorted({file.parent.name for file in files["train"]}))
     if not files["val"]:
-        y = torch.tensor([classes.index(file.parent.name) for file in files["train"]])
-        held_out, kept = stratified_split(
-            y, sizes=[round(validation_share * len(y))], stream=stream
-        )
-        paths = files["train"]
-        files = {
-            "train": [paths[index] for index in kept.tolist()],
-            "val": [paths[index] for index in held_out.tolist()],
-        }
+        kept, held_out = split_paths(files["train"], validation_share, stream=stream)
+        files = {"train": kept, "val": held_out}
     files["test"] = tests.pop(test)
     files |= {name: paths for name, paths in tests.items() if paths}
     origin = "the Background Challenge has them"

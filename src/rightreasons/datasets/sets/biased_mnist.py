@@ -92,12 +92,7 @@ def biased_mnist(
             f"Expected `share` to be a number from 0.5 to 1, but got {share!r}."
         )
     parts = split_mnist(
-        data_dir,
-        name=CARD.name,
-        seed=seed,
-        validation=validation,
-        subset=subset,
-        download=download,
+        data_dir, CARD.name, seed=seed, validation=validation, subset=subset, download=download
     )
 
     def add_squares(part: str) -> Batch:

@@ -18,8 +18,6 @@ from rightreasons.types import Batch
 
 __all__ = ["NullBlock", "block_mnist", "null_pattern"]
 
-MARGIN = 4  # as around MNIST's digits
-LINE = 2
 SIZE = 28
 CARD = replace(
     DIGITS_CARD,
@@ -32,6 +30,8 @@ CARD = replace(
     ),
     shape=(1, 2 * SIZE, SIZE),
 )
+MARGIN = 4  # as around MNIST's digits
+LINE = 2
 
 
 def block_mnist(
@@ -69,12 +69,7 @@ def block_mnist(
         yang2024regulating, shah2021input
     """
     parts = split_mnist(
-        data_dir,
-        name=CARD.name,
-        seed=seed,
-        validation=validation,
-        subset=subset,
-        download=download,
+        data_dir, CARD.name, seed=seed, validation=validation, subset=subset, download=download
     )
     counts = group_counts(parts["train"][1], len(CARD.groups))
     card = replace(CARD, train_group_counts=counts)

@@ -19,7 +19,6 @@ from rightreasons.errors import DatasetNotFoundError
 __all__ = ["cats_vs_dogs"]
 
 CLASSES = ("cat", "dog")
-SUFFIXES = (".jpeg", ".jpg", ".png")
 CARD = Card(
     name="cats_vs_dogs",
     description="Photographs of cats and dogs.",
@@ -27,6 +26,7 @@ CARD = Card(
     licence="Microsoft Research's terms for Asirra",
     shortcut="none known",
 )
+SUFFIXES = (".jpeg", ".jpg", ".png")
 
 
 def cats_vs_dogs(

@@ -14,6 +14,13 @@ from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 __all__ = ["SUFFIXES", "celeba_hair", "read_celeba_column"]
 
+CARD = Card(
+    name="celeba_hair",
+    description="Faces of celebrities: is the hair blond?",
+    source="CelebA, Z. Liu et al. 2015; task and groups of S. Sagawa et al. 2020",
+    licence="non-commercial research",
+    shortcut="One in a hundred training faces is a man with blond hair: most blond ones are women.",
+)
 SUFFIXES = (".csv", ".txt")  # of Kaggle and WILDS; of the original publication
 ATTRIBUTES, SPLITS, IMAGES = "list_attr_celeba", "list_eval_partition", "img_align_celeba"
 FOLDERS = (  # of the user, of WILDS, of group DRO, of torchvision
@@ -24,13 +31,6 @@ FOLDERS = (  # of the user, of WILDS, of group DRO, of torchvision
 )
 PARTS = ("train", "val", "test")  # 0, 1, 2
 GROUPS = ("dark, female", "dark, male", "blond, female", "blond, male")
-CARD = Card(
-    name="celeba_hair",
-    description="Faces of celebrities: is the hair blond?",
-    source="CelebA, Z. Liu et al. 2015; task and groups of S. Sagawa et al. 2020",
-    licence="non-commercial research",
-    shortcut="One in a hundred training faces is a man with blond hair: most blond ones are women.",
-)
 
 
 def celeba_hair(

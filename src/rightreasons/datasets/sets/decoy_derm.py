@@ -24,21 +24,6 @@ from rightreasons.types import Batch
 __all__ = ["SIZES", "DermaMnist", "DermaMnistArrays", "decoy_derm", "read_dermamnist"]
 
 SIZES = (28, 64)
-PARTS = ("train", "val", "test")
-NUM_CLASSES = 7
-FILES = {  # in order of preference; larger images are shrunk
-    28: ("dermamnist.npz", "dermamnist_rebuilt.npz"),
-    64: ("dermamnist_64.npz", "dermamnist_128.npz", "dermamnist_224.npz", "ham10000_128.npz"),
-}
-HAM_FILE = "ham10000_128.npz"
-PUBLISHED = {  # SHA-256 of the files at the source
-    "dermamnist.npz": "1a309fec2e33bb6aba88e7d078e5ccbb9736c84a0b415ac197eb3c8fa331e050",
-    "dermamnist_64.npz": "1dcb34f0a67ab8679df5eb4d1070c7db8f1c3e359d3dda76cc4e07080e5e91c6",
-}
-SOURCE = "https://zenodo.org/records/10519652/files/"
-WORKERS = 2
-NEVUS = 5
-PALETTE = ((0.5, 0.5, 0.7), (0.5, 0.7, 0.5))
 CARD = Card(
     name="decoy_derm",
     description="Skin photographs, nevus or not, with a swatch in a random corner of each.",
@@ -54,6 +39,21 @@ CARD = Card(
     classes=("nevus", "other"),
     groups=("nevus", "other"),
 )
+PARTS = ("train", "val", "test")
+NUM_CLASSES = 7
+FILES = {  # in order of preference; larger images are shrunk
+    28: ("dermamnist.npz", "dermamnist_rebuilt.npz"),
+    64: ("dermamnist_64.npz", "dermamnist_128.npz", "dermamnist_224.npz", "ham10000_128.npz"),
+}
+HAM_FILE = "ham10000_128.npz"
+PUBLISHED = {  # SHA-256 of the files at the source
+    "dermamnist.npz": "1a309fec2e33bb6aba88e7d078e5ccbb9736c84a0b415ac197eb3c8fa331e050",
+    "dermamnist_64.npz": "1dcb34f0a67ab8679df5eb4d1070c7db8f1c3e359d3dda76cc4e07080e5e91c6",
+}
+SOURCE = "https://zenodo.org/records/10519652/files/"
+WORKERS = 2
+NEVUS = 5
+PALETTE = ((0.5, 0.5, 0.7), (0.5, 0.7, 0.5))
 
 
 def decoy_derm(

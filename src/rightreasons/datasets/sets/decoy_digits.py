@@ -16,9 +16,6 @@ from rightreasons.types import Batch
 
 __all__ = ["decoy_digits"]
 
-DIGIT_SIZE = 8
-NUM_TEST = 500
-NUM_HELD_IN = 1297
 CARD = Card(
     name="decoy_digits",
     description="1,797 handwritten digits with a patch in a random corner.",
@@ -34,6 +31,9 @@ CARD = Card(
     classes=DIGITS_CARD.classes,
     groups=DIGITS_CARD.groups,
 )
+DIGIT_SIZE = 8
+NUM_TEST = 500
+NUM_HELD_IN = 1297
 
 
 def decoy_digits(

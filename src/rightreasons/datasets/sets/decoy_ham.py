@@ -31,18 +31,6 @@ from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, Inval
 
 __all__ = ["KINDS", "Template", "artefact_filter", "decoy_ham", "read_templates"]
 
-KINDS = ("bubble", "marking", "ruler")
-FRAME = 600  # width, in pixels, of the photographs that the templates were cut from
-FAINT = 0.06  # smaller changes of the light do not count
-SMALLEST_AREA = 0.004  # fraction of the image that an artefact changes at least
-LARGEST = 3.0  # largest factor of a filter
-NUM_BUBBLES = (4, 9)  # from, and below
-Filter = NDArray[np.float32]
-PHOTOGRAPHS, ARTEFACTS = "ham10000_128.npz", "skin_artefacts.zip"
-PARTS = ("train", "val", "test")
-MALIGNANT = ("akiec", "bcc", "mel")
-TEST_SHARE = 0.5
-MASKS = ("artefact", "outside_lesion")
 CARD = Card(
     name="decoy_ham",
     description="Skin photographs, benign or malignant, some with a ruler, ink or bubbles on them.",
@@ -57,6 +45,18 @@ CARD = Card(
     classes=("benign", "malignant"),
     groups=("benign", "benign, artefact", "malignant", "malignant, artefact"),
 )
+KINDS = ("bubble", "marking", "ruler")
+FRAME = 600  # width, in pixels, of the photographs that the templates were cut from
+FAINT = 0.06  # smaller changes of the light do not count
+SMALLEST_AREA = 0.004  # fraction of the image that an artefact changes at least
+LARGEST = 3.0  # largest factor of a filter
+NUM_BUBBLES = (4, 9)  # from, and below
+Filter = NDArray[np.float32]
+PHOTOGRAPHS, ARTEFACTS = "ham10000_128.npz", "skin_artefacts.zip"
+PARTS = ("train", "val", "test")
+MALIGNANT = ("akiec", "bcc", "mel")
+TEST_SHARE = 0.5
+MASKS = ("artefact", "outside_lesion")
 
 
 def decoy_ham(

@@ -17,7 +17,6 @@ from rightreasons.types import Batch
 __all__ = ["decoy_mnist"]
 
 PATCH = 4
-TEST_RULES = {"ross": "any", "faint": "wrong"}
 CARD = replace(
     DIGITS_CARD,
     name="decoy_mnist",
@@ -28,6 +27,7 @@ CARD = replace(
         "and is drawn at random at test."
     ),
 )
+TEST_RULES = {"ross": "any", "faint": "wrong"}
 
 
 def decoy_mnist(
@@ -81,9 +81,7 @@ def decoy_mnist(
     check_choice("colours", colours, tuple(GREYS))
     check_choice("test_masks", test_masks, ("patch", "corners"))
     rule = "any" if check_flag("oracle", oracle) else "label"
-    parts = split_mnist(
-        data_dir, name=CARD.name, seed=seed, validation=validation, download=download
-    )
+    parts = split_mnist(data_dir, CARD.name, seed=seed, validation=validation, download=download)
     palette = torch.tensor(GREYS[colours])
 
     def add_patches(part: str, rule: str) -> Batch:

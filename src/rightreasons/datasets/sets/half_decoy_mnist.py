@@ -68,9 +68,7 @@ def half_decoy_mnist(
     """
     check_choice("colours", colours, tuple(GREYS))
     rule = "any" if check_flag("oracle", oracle) else "label"
-    parts = split_mnist(
-        data_dir, name=CARD.name, seed=seed, validation=validation, download=download
-    )
+    parts = split_mnist(data_dir, CARD.name, seed=seed, validation=validation, download=download)
     palette = torch.tensor(GREYS[colours])
     rules = {"train": rule, "val": rule, "test": "any"}
     batches = {

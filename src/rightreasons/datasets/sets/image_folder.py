@@ -6,16 +6,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-import torch
-
 from rightreasons.core.checks import check_fraction
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.augmented import augment_training, check_augmentation
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.images.files import list_images
-from rightreasons.datasets.images.manifest import Manifest, folder_manifest
+from rightreasons.datasets.images.manifest import Manifest, folder_manifest, split_paths
 from rightreasons.datasets.images.splits import Reading, check_size, image_splits
-from rightreasons.datasets.splitting import stratified_split
 from rightreasons.errors import DatasetNotFoundError
 
 __all__ = ["image_folder"]
@@ -84,14 +81,9 @@ def image_folder(
         )
     classes = tuple(sorted({file.parent.name for file in files["train"]}))
     if not files["test"]:
-        files["test"], files["val"] = files["val"], []
-        y = torch.tensor([classes.index(file.parent.name) for file in files["train"]])
-        held_out, kept = stratified_split(
-            y, sizes=[round(validation_share * len(y))], stream=stream
-        )
-        paths = files["train"]
-        files["val"] = [paths[index] for index in held_out.tolist()]
-        files["train"] = [paths[index] for index in kept.tolist()]
+        files["test"] = files["val"]
+        kept, held_out = split_paths(files["train"], validation_share, stream=stream)
+        files["train"], files["val"] = kept, held_out
     manifest, problems = folder_manifest(root, files, classes, origin="class folders")
     splits = image_splits(
         manifest,

@@ -17,9 +17,6 @@ from rightreasons.errors import DatasetNotFoundError
 
 __all__ = ["isic"]
 
-GROUPS = ("cancer", "no cancer, no patch", "no cancer, patch")
-FOLDERS = ("cancer", "no_cancer", "patch_no_cancer_again")  # in the order of the groups
-MASKS = "segmentation"
 CARD = Card(
     name="isic",
     description="Skin photographs: cancer or not.",
@@ -30,6 +27,9 @@ CARD = Card(
     licence="each image has its own: CC-0, CC BY or CC BY-NC",
     shortcut="About half of the harmless lesions have a coloured patch beside them, no cancer has.",
 )
+GROUPS = ("cancer", "no cancer, no patch", "no cancer, patch")
+FOLDERS = ("cancer", "no_cancer", "patch_no_cancer_again")  # in the order of the groups
+MASKS = "segmentation"
 
 
 def isic(

@@ -15,9 +15,7 @@ from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 __all__ = ["isic2017"]
 
-PARTS = {"train": "Training", "val": "Validation", "test": "Test_v2"}
 CLASSES = ("nevus", "melanoma", "seborrheic keratosis")
-COLUMNS = ("image_id", "melanoma", "seborrheic_keratosis")
 CARD = Card(
     name="isic2017",
     description="Skin photographs: nevus, melanoma or seborrheic keratosis.",
@@ -25,6 +23,8 @@ CARD = Card(
     licence="CC-0",
     shortcut="None planted; some images have coloured patches, rulers or ink beside the lesion.",
 )
+PARTS = {"train": "Training", "val": "Validation", "test": "Test_v2"}
+COLUMNS = ("image_id", "melanoma", "seborrheic_keratosis")
 
 
 def isic2017(

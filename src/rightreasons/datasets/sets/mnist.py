@@ -86,8 +86,8 @@ def read_mnist(data_dir: str | PathLike[str], *, download: bool = False) -> Mnis
 
 def split_mnist(
     data_dir: str | PathLike[str],
-    *,
     name: str,
+    *,
     seed: int,
     validation: int,
     subset: int | None = None,

@@ -24,11 +24,6 @@ from rightreasons.types import Batch
 __all__ = ["plant"]
 
 NUM_FOLDS = 5
-NUM_CONTROLS = 3  # leaves Z1 to Z3 were never infected
-BRIGHTNESS = 2
-BACKGROUNDS = ("mean", "own")
-NAME = re.compile(r"(?P<day>[1-9])_Z(?P<leaf>\d+)_")
-MASKS = Path("mask", "preprocessed_masks.pyu")
 CARD = Card(
     name="plant",
     description="Photographs of sugar beet leaves: healthy or infected.",
@@ -38,6 +33,11 @@ CARD = Card(
     classes=("healthy", "infected"),
     groups=("healthy", "infected"),
 )
+NUM_CONTROLS = 3  # leaves Z1 to Z3 were never infected
+BRIGHTNESS = 2
+BACKGROUNDS = ("mean", "own")
+NAME = re.compile(r"(?P<day>[1-9])_Z(?P<leaf>\d+)_")
+MASKS = Path("mask", "preprocessed_masks.pyu")
 
 
 def plant(

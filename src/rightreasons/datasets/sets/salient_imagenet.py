@@ -23,6 +23,14 @@ from rightreasons.types import Batch
 
 __all__ = ["LAYOUT", "SalientImage", "salient_imagenet", "salient_images"]
 
+CARD = Card(
+    name="salient_imagenet",
+    description="Photographs of ImageNet with maps of core and spurious features.",
+    source="Salient ImageNet, S. Singla and S. Feizi 2022; ImageNet, O. Russakovsky et al. 2015",
+    licence="non-commercial research, maps and images",
+    shortcut="Backgrounds and other objects, as five judges of each feature map saw them.",
+    groups=("core features", "spurious features"),
+)
 VOTES = "discover_spurious_features.csv"
 MAPS = "salient_imagenet_dataset"
 IMAGES = "ILSVRC2012/train"
@@ -43,14 +51,6 @@ CLASSES = {  # of the paper
 TEST_PARTS = ("both", "spurious", "core")
 CORE, SPURIOUS = 0, 1
 RESIZED = 256 / 224  # the maps show the middle 224 pixels of an image of 256
-CARD = Card(
-    name="salient_imagenet",
-    description="Photographs of ImageNet with maps of core and spurious features.",
-    source="Salient ImageNet, S. Singla and S. Feizi 2022; ImageNet, O. Russakovsky et al. 2015",
-    licence="non-commercial research, maps and images",
-    shortcut="Backgrounds and other objects, as five judges of each feature map saw them.",
-    groups=("core features", "spurious features"),
-)
 
 
 def salient_imagenet(

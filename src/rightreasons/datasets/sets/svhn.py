@@ -11,7 +11,6 @@ from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, Missi
 
 __all__ = ["read_svhn", "svhn"]
 
-FILES = ("train_32x32.mat", "test_32x32.mat")
 SHAPE = (3, 32, 32)
 CARD = Card(
     name="svhn",
@@ -22,6 +21,7 @@ CARD = Card(
     classes=tuple(str(digit) for digit in range(10)),
     shape=SHAPE,
 )
+FILES = ("train_32x32.mat", "test_32x32.mat")
 
 
 def svhn(

@@ -23,16 +23,6 @@ from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 __all__ = ["SOURCES", "Textures", "read_textures", "textured_mnist"]
 
-SOURCES = ("auto", "dtd", "dtd10", "procedural")
-NUM_CLASSES = 10
-DIGIT_CLASSES = (  # in the order of the digits
-    *("banded", "dotted", "grid", "knitted", "paisley"),
-    *("scaly", "striped", "veined", "woven", "zigzagged"),
-)
-FOLDERS = (Path("dtd", "images"), Path("dtd", "dtd", "images"), Path("images"))
-ARCHIVE = "dtd10_128.npz"
-SMALLEST_SIDE = 128
-TOGETHER = 256  # images made at once
 CARD = replace(
     DIGITS_CARD,
     name="textured_mnist",
@@ -44,6 +34,16 @@ CARD = replace(
         "and is drawn at random at test."
     ),
 )
+SOURCES = ("auto", "dtd", "dtd10", "procedural")
+NUM_CLASSES = 10
+DIGIT_CLASSES = (  # in the order of the digits
+    *("banded", "dotted", "grid", "knitted", "paisley"),
+    *("scaly", "striped", "veined", "woven", "zigzagged"),
+)
+FOLDERS = (Path("dtd", "images"), Path("dtd", "dtd", "images"), Path("images"))
+ARCHIVE = "dtd10_128.npz"
+SMALLEST_SIDE = 128
+TOGETHER = 256  # images made at once
 
 
 def textured_mnist(

@@ -13,15 +13,6 @@ from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 __all__ = ["waterbirds"]
 
-TABLE = "metadata.csv"
-FOLDERS = (  # of the user, of WILDS, of group DRO
-    Path(),
-    Path("waterbirds_v1.0"),
-    Path("waterbird_complete95_forest2water2"),
-    Path("data", "waterbird_complete95_forest2water2"),
-)
-GROUPS = ("landbird, land", "landbird, water", "waterbird, land", "waterbird, water")
-AS_NUMBERED = tuple(f"label {y}, place {place}" for y in (0, 1) for place in (0, 1))
 CARD = Card(
     name="waterbirds",
     description="Photographs of birds, cut out and put before other backgrounds.",
@@ -32,6 +23,15 @@ CARD = Card(
     licence="non-commercial research and education",
     shortcut="In training 95 % of the birds have the background of their kind; at test half have.",
 )
+TABLE = "metadata.csv"
+FOLDERS = (  # of the user, of WILDS, of group DRO
+    Path(),
+    Path("waterbirds_v1.0"),
+    Path("waterbird_complete95_forest2water2"),
+    Path("data", "waterbird_complete95_forest2water2"),
+)
+GROUPS = ("landbird, land", "landbird, water", "waterbird, land", "waterbird, water")
+AS_NUMBERED = tuple(f"label {y}, place {place}" for y in (0, 1) for place in (0, 1))
 
 
 def waterbirds(
