@@ -1,10 +1,11 @@
-"""What every loss term promises, whatever its formula."""
+"""The contract of every loss term: the same checks, whatever the formula."""
 
 import copy
 import math
 
 import pytest
 import torch
+from tests.reference import terms
 from torch import nn
 
 import rightreasons as rr
@@ -102,6 +103,15 @@ TERMS = {
     "one_sided": (lambda: OneSided(mu=0.5), False),
     "spectral_decoupling": (lambda: SpectralDecoupling(gamma=0.5), False),
 }
+# name: its slow twin, a function of model and batch (those that draw are in tests/objectives)
+TWINS = {
+    "cross_entropy": lambda model, batch: terms.cross_entropy(model(batch.x), batch.y),
+    "r3": terms.r3,
+    "input_gradient": terms.input_gradient_norm,
+    "cure": lambda model, batch: terms.cure(model, batch, 2.0),
+    "weight_decay": lambda model, batch: [terms.weight_decay(model)] * len(batch),
+    "spectral_decoupling": lambda model, batch: terms.spectral_decoupling(model(batch.x), 0.5),
+}
 ALIGNING = ("l2_al", "cosine_al", "hessian", "cure", "iga", "atex", "ig_norm", "ig_sum")
 SMOOTHING = ("density", "score_matching", "adversarial")
 UNGUIDED = (
@@ -132,6 +142,15 @@ def gradient_term(request):
 def value(term, model, batch, **settings):
     torch.manual_seed(0)  # terms that draw draw the same
     return term.as_objective().with_settings(**settings)(model, batch).total
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_equals_its_slow_twin(name, tiny_net, tiny_batch):
+    tiny_net.eval()
+    losses = TERMS[name][0]()(rr.Probe(tiny_net, tiny_batch, needs_gradient=True))
+    expected = torch.tensor(TWINS[name](tiny_net, tiny_batch), dtype=torch.float64)
+    rtol = 1e-3 if name == "cure" else 1e-5  # differences of differences
+    torch.testing.assert_close(losses, expected, rtol=rtol, atol=1e-8)
 
 
 def test_gives_one_finite_loss_a_sample(term, tiny_net, tiny_batch):
@@ -251,6 +270,14 @@ def test_a_mask_is_required_and_the_error_says_so(name, tiny_net, tiny_batch):
     bare = rr.Batch(x=tiny_batch.x, y=tiny_batch.y)
     with pytest.raises(rr.errors.InvalidBatchError, match="Expected a batch with a `mask`"):
         TERMS[name][0]().as_objective()(tiny_net, bare)
+
+
+@pytest.mark.parametrize("name", [name for name in TERMS if name not in MASKED])
+def test_needs_no_mask(name, tiny_net, tiny_batch):
+    bare = rr.Batch(x=tiny_batch.x, y=tiny_batch.y, group=tiny_batch.group)
+    term = TERMS[name][0]()
+    loss = value(copy.deepcopy(term), tiny_net.eval(), bare)
+    assert torch.equal(loss, value(term, tiny_net, tiny_batch))
 
 
 def test_without_gradient_tracking_it_is_the_same_value(term, tiny_net, tiny_batch):
