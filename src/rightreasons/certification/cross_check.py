@@ -12,9 +12,9 @@ from rightreasons.types import Interval, Target
 
 __all__ = [
     "refuse_contradiction",
+    "refuse_exceeded_bound",
     "refuse_non_finite",
     "refuse_outside",
-    "refuse_exceeded_bound",
     "refuse_wrong_outputs",
     "refuse_wrong_points",
 ]

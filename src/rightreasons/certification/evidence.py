@@ -17,12 +17,12 @@ from rightreasons.probe.masked import MaskedFeatures
 from rightreasons.types import Interval, Target
 
 __all__ = [
-    "search_gradient",
-    "search_margin",
+    "bound_gradient",
     "masked_gradient_bound",
     "num_hidden_units",
-    "bound_gradient",
     "prove_margin",
+    "search_gradient",
+    "search_margin",
 ]
 
 Method = Literal["ibp", "crown"]

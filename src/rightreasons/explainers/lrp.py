@@ -248,7 +248,7 @@ def split_relevance(
 
     Example:
         >>> one, three = torch.tensor([1.0]), torch.tensor([3.0])
-        >>> [part.item() for part in shares([one, three], torch.tensor([8.0]))]
+        >>> [part.item() for part in split_relevance([one, three], torch.tensor([8.0]))]
         [2.0, 6.0]
     """
     total = reduce(operator.add, contributions)
