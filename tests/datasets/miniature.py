@@ -90,8 +90,8 @@ def plant_files(root, *, folds=(2,)):
     for fold in folds:
         test = names[fold::3]
         train = [name for name in names if name not in test]
-        for part, some in (("train", train), ("test", test)):
-            (root / "rgb_dataset_splits" / f"{part}_{fold}.txt").write_text("\n".join(some))
+        for part, members in (("train", train), ("test", test)):
+            (root / "rgb_dataset_splits" / f"{part}_{fold}.txt").write_text("\n".join(members))
     (root / "mask").mkdir()
     masks = {name: np.broadcast_to(leaf, (3, 10, 10)).copy() for name in names}
     (root / "mask" / "preprocessed_masks.pyu").write_bytes(pickle.dumps(masks))
@@ -110,8 +110,8 @@ def salient_files(root, *, count=12):
     rows = [
         [worker, wordnet, number, feature, answer]
         for number, wordnet in WORDNET.items()
-        for feature, some in answers.items()
-        for worker, answer in enumerate(some)
+        for feature, votes in answers.items()
+        for worker, answer in enumerate(votes)
     ]
     with (root / "discover_spurious_features.csv").open("w", newline="") as lines:
         csv.writer(lines).writerows([[*header, "Answer.main"], *rows])
@@ -126,7 +126,7 @@ def salient_files(root, *, count=12):
                 save(folder / f"feature_{feature}" / f"{wordnet}_{number}.JPEG", maps[feature])
         with (folder / "image_names_map.csv").open("w", newline="") as lines:
             names = zip(*columns.values(), strict=True)
-            table = [[place, *(f"{wordnet}_{n}" for n in pair)] for place, pair in enumerate(names)]
+            table = [[index, *(f"{wordnet}_{n}" for n in pair)] for index, pair in enumerate(names)]
             csv.writer(lines).writerows([["", *columns], *table])
         for number in range(count + count // 2):
             image = rng.integers(0, 256, size=(32, 64, 3))
@@ -232,14 +232,14 @@ def svhn_files(root, *, counts=(200, 100)):
 
 
 def waterbird_files(root, *, folder="waterbirds_v1.0", count=24):
-    """Noise of 9×7 pixels; labels, places and splits in turn."""
+    """Noise of 9×7 pixels; labels, backgrounds and splits alternate."""
     rng = np.random.default_rng(10)
     rows = [["img_id", "img_filename", "y", "split", "place", "place_filename"]]
     for number in range(count):
         file = f"{number % 3:03}.Bird/{number}.png"
         save(root / folder / file, rng.integers(0, 256, size=(9, 7, 3)))
-        split, place = (0, 0, 0, 1, 2, 2)[number % 6], number // 2 % 2
-        rows.append([number + 1, file, number % 2, split, place, "/o/ocean/1.jpg"])
+        split, background = (0, 0, 0, 1, 2, 2)[number % 6], number // 2 % 2
+        rows.append([number + 1, file, number % 2, split, background, "/o/ocean/1.jpg"])
     with (root / folder / "metadata.csv").open("w", newline="") as lines:
         csv.writer(lines).writerows(rows)
 
@@ -274,9 +274,9 @@ def challenge_files(root, *, around="bg_challenge", tests=None, count=3):
     folders = {"train": 8, **{f"{around}/{test}/val".lstrip("/"): count for test in chosen}}
     for folder, number in folders.items():
         for name in ("00_dog", "01_bird"):
-            for place in range(number):
+            for index in range(number):
                 image = rng.integers(0, 256, size=(9, 8, 3))
-                save(root / folder / name / f"{place}.png", image)
+                save(root / folder / name / f"{index}.png", image)
 
 
 def pet_files(root, *, layout="microsoft", count=10):
@@ -294,7 +294,7 @@ def pet_files(root, *, layout="microsoft", count=10):
 
 
 def texture_archive(root, *, per_class=6, side=40):
-    """Ten classes; every texture of a class is of its own grey, with noise."""
+    """Ten classes; each class has its own grey, with noise."""
     rng = np.random.default_rng(20)
     labels = np.repeat(np.arange(10), per_class)
     images = [20 * label + rng.integers(0, 12, size=(side, side, 3)) for label in labels]
@@ -302,7 +302,7 @@ def texture_archive(root, *, per_class=6, side=40):
 
 
 def texture_folders(root, classes, *, per_class=2):
-    """Folders as DTD has them; a class is of one grey, that of its place in ``classes``."""
+    """Folders as DTD has them; each class has one grey, by its index in ``classes``."""
     for number, name in enumerate(classes):
         folder = root / "dtd" / "images" / name
         folder.mkdir(parents=True)

@@ -51,9 +51,9 @@ def test_data_sets_pass_through():
     [Batch(x=X, y=Y, mask=MASK, group=GROUP), torch_data.TensorDataset(X, Y, MASK, GROUP)],
 )
 def test_tensors_are_held_in_memory(data):
-    found = as_dataset(data)
-    assert isinstance(found, InMemory)
-    assert torch.equal(found.take(ROWS).group, GROUP[ROWS])
+    adapted = as_dataset(data)
+    assert isinstance(adapted, InMemory)
+    assert torch.equal(adapted.take(ROWS).group, GROUP[ROWS])
 
 
 @pytest.mark.parametrize("make", [tuples, dicts])

@@ -53,7 +53,7 @@ def base():
     return PixelMemory(pixels, torch.arange(40) % 2, Card(shape=(1, 28, 28)))
 
 
-def made(base, **settings):
+def null_block(base, **settings):
     return NullBlock(base, CARD, **{"seed": 0, "part": "train", "redraws": True, **settings})
 
 
@@ -72,20 +72,20 @@ def test_a_crossed_box_with_a_margin():
 
 
 def test_one_half_is_the_image_the_other_the_box(base):
-    batch, digits = taken(made(base)), taken(base).x
+    batch, digits = taken(null_block(base)), taken(base).x
     above = batch.mask[:, 0, 0, 0].bool()
     assert 5 < above.sum() < 35
-    for place in range(40):
-        upper, lower = batch.x[place, :, :28], batch.x[place, :, 28:]
-        box, digit = (upper, lower) if above[place] else (lower, upper)
-        assert torch.equal(box, null_pattern(28)) and torch.equal(digit, digits[place])
+    for index in range(40):
+        upper, lower = batch.x[index, :, :28], batch.x[index, :, 28:]
+        box, digit = (upper, lower) if above[index] else (lower, upper)
+        assert torch.equal(box, null_pattern(28)) and torch.equal(digit, digits[index])
     assert torch.equal(batch.mask[:, :, :28], 1 - batch.mask[:, :, 28:])
     assert torch.equal(batch.mask[:, 0, :28].mean(dim=(1, 2)), above.float())
     assert torch.equal(batch.group, batch.y) and batch.annotated.all()
 
 
 def test_places_are_drawn_anew_in_every_epoch(base):
-    data = made(base)
+    data = null_block(base)
     seen = [taken(data.at_epoch(epoch)).mask[:, 0, 0, 0] for epoch in range(3)]
     assert not torch.equal(seen[0], seen[1]) and not torch.equal(seen[1], seen[2])
     again = taken(data.at_epoch(2).at_epoch(0)).mask[:, 0, 0, 0]
@@ -95,15 +95,15 @@ def test_places_are_drawn_anew_in_every_epoch(base):
 
 
 def test_where_nothing_is_redrawn_an_epoch_changes_nothing(base):
-    data = made(base, redraws=False)
+    data = null_block(base, redraws=False)
     assert data.at_epoch(3) is data
 
 
 def test_the_digest_tells_parts_seeds_and_redrawing(base):
     digests = {
-        made(base, **change).digest()
+        null_block(base, **change).digest()
         for change in ({}, {"part": "val"}, {"seed": 1}, {"redraws": False})
     }
     assert len(digests) == 4
-    assert made(base).digest() == made(base).digest()
-    assert made(base).has_masks and torch.equal(made(base).groups, base.labels)
+    assert null_block(base).digest() == null_block(base).digest()
+    assert null_block(base).has_masks and torch.equal(null_block(base).groups, base.labels)

@@ -55,8 +55,8 @@ def test_all_forms_of_the_tables(tmp_path):
     }
     for name, text in contents.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-        found = read_celeba_column(tmp_path / name, ["Male", "Bald"])
-        assert found == {"1.jpg": [1, -1], "2.jpg": [-1, 1]}
+        columns = read_celeba_column(tmp_path / name, ["Male", "Bald"])
+        assert columns == {"1.jpg": [1, -1], "2.jpg": [-1, 1]}
     (tmp_path / "b.txt").write_text("1.jpg 0\n2.jpg 2\n")
     assert read_celeba_column(tmp_path / "b.txt", ["partition"]) == {"1.jpg": [0], "2.jpg": [2]}
 

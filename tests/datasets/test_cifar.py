@@ -25,8 +25,8 @@ def test_the_published_batches_are_read(tmp_path, write, inside):
     folder = next(tmp_path.iterdir()) if inside else tmp_path
     for part, (pixels, y) in zip(read_cifar10(folder), cifar_arrays(), strict=True):
         assert np.array_equal(part.y, y)
-        places = np.array([7, 0, 90])
-        assert np.array_equal(part.images(places), pixels[places])
+        indices = np.array([7, 0, 90])
+        assert np.array_equal(part.images(indices), pixels[indices])
 
 
 def test_jpegs_are_decoded_in_their_order(tmp_path):

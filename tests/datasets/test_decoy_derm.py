@@ -101,11 +101,11 @@ FEW = (6, 3, 4)
 @pytest.mark.parametrize("name", ["dermamnist.npz", "dermamnist_rebuilt.npz"])
 def test_published_and_rebuilt_files_are_read_as_they_are(tmp_path, name):
     derma_files(tmp_path, name=name, counts=FEW)
-    found, expected = read_dermamnist(tmp_path), derma_arrays(counts=FEW)
-    assert found.file == name
+    derma, expected = read_dermamnist(tmp_path), derma_arrays(counts=FEW)
+    assert derma.file == name
     for part in ("train", "val", "test"):
-        assert np.array_equal(getattr(found, part).x, expected[f"{part}_images"])
-        assert np.array_equal(getattr(found, part).y, expected[f"{part}_labels"][:, 0])
+        assert np.array_equal(getattr(derma, part).x, expected[f"{part}_images"])
+        assert np.array_equal(getattr(derma, part).y, expected[f"{part}_labels"][:, 0])
 
 
 def test_the_published_file_comes_first(tmp_path):
@@ -118,22 +118,22 @@ def test_larger_images_are_shrunk(tmp_path):
     arrays = derma_arrays(size=128, counts=FEW)
     arrays["val_images"][:] = 77
     np.savez(tmp_path / "dermamnist_128.npz", **arrays)
-    found = read_dermamnist(tmp_path, size=64)
-    assert found.train.x.shape == (6, 64, 64, 3)
-    assert (found.val.x == 77).all()
+    derma = read_dermamnist(tmp_path, size=64)
+    assert derma.train.x.shape == (6, 64, 64, 3)
+    assert (derma.val.x == 77).all()
 
 
 def test_photographs_are_decoded_and_dealt_out_by_their_split(tmp_path):
     ham_files(tmp_path, counts=FEW)
-    found = read_dermamnist(tmp_path, size=64)
-    assert found.file == "ham10000_128.npz"
-    assert [len(part.y) for part in found[:3]] == [6, 3, 4]
-    assert found.test.x.shape == (4, 64, 64, 3)
+    derma = read_dermamnist(tmp_path, size=64)
+    assert derma.file == "ham10000_128.npz"
+    assert [len(part.y) for part in derma[:3]] == [6, 3, 4]
+    assert derma.test.x.shape == (4, 64, 64, 3)
     reds = [
-        int(image[32, 32, 0]) for part in (found.test, found.val, found.train) for image in part.x
+        int(image[32, 32, 0]) for part in (derma.test, derma.val, derma.train) for image in part.x
     ]
     assert np.abs(np.array(reds) - 10 * np.arange(13)).max() <= 3
-    assert found.train.y.tolist() == [(7 + place) % 7 for place in range(6)]
+    assert derma.train.y.tolist() == [(7 + index) % 7 for index in range(6)]
 
 
 def test_what_is_not_there_is_named(tmp_path):

@@ -39,10 +39,10 @@ def test_the_oracle_differs_in_the_greys_of_training_and_validation_only():
 
 
 def test_test_colours():
-    own = 1 - torch.arange(10) * 25 / 255
+    label_greys = 1 - torch.arange(10) * 25 / 255
     wrong, uniform = decoy_digits(test_colours="wrong").test, decoy_digits().test
-    assert not torch.isclose(greys(wrong), own[wrong.labels]).any()
-    assert 0.05 < torch.isclose(greys(uniform), own[uniform.labels]).float().mean() < 0.15
+    assert not torch.isclose(greys(wrong), label_greys[wrong.labels]).any()
+    assert 0.05 < torch.isclose(greys(uniform), label_greys[uniform.labels]).float().mean() < 0.15
 
 
 def test_without_validation_training_gets_everything():

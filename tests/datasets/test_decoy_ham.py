@@ -57,8 +57,8 @@ def test_nothing_changes_outside_the_mask(root, data):
 def test_masks_outside_the_lesion(root, data):
     outside = decoy_ham(root, size=32, mask="outside_lesion")
     assert outside.train.mask[..., 16:].all()
-    own = data.train.mask[..., :16]
-    assert torch.equal(outside.train.mask[..., :16], own)
+    artefacts = data.train.mask[..., :16]
+    assert torch.equal(outside.train.mask[..., :16], artefacts)
     assert torch.equal(outside.train.pixels, data.train.pixels)
 
 
@@ -107,9 +107,9 @@ def path(tmp_path):
 
 
 def test_templates_are_what_is_left_of_the_light(path):
-    found = read_templates(path, size=600, zoom=1.0)
-    by_place = {(one.kind, one.place): one.light for one in found}
-    assert len(found) == 5
+    templates = read_templates(path, size=600, zoom=1.0)
+    by_place = {(one.kind, one.place): one.light for one in templates}
+    assert len(templates) == 5
     spot = by_place["marking", "spot"]
     assert spot.shape == (80, 80, 3)
     assert spot[0, 0].tolist() == [1, 1, 1]
@@ -121,8 +121,8 @@ def test_templates_are_what_is_left_of_the_light(path):
 
 
 def test_templates_are_resized_and_lying_rulers_put_upright(path):
-    found = read_templates(path, size=60, zoom=2.0)
-    shapes = {one.place: one.light.shape[:2] for one in found}
+    templates = read_templates(path, size=60, zoom=2.0)
+    shapes = {one.place: one.light.shape[:2] for one in templates}
     assert shapes["horizontal"] == (12, 80)
     assert shapes["vertical"] == (160, 12)
 

@@ -32,8 +32,8 @@ def test_training_and_validation_carry_the_rule(npz_dir, colours):
 
 def test_test_greys(npz_dir):
     ross = decoy_mnist(npz_dir, validation=0).test
-    own = (levels(ross) == LEVELS["ross"][ross.labels]).float().mean()
-    assert 0.02 < own < 0.2
+    share = (levels(ross) == LEVELS["ross"][ross.labels]).float().mean()
+    assert 0.02 < share < 0.2
     assert set(levels(ross).tolist()) == set(LEVELS["ross"].tolist())
     faint = decoy_mnist(npz_dir, validation=0, colours="faint").test
     assert not (levels(faint) == LEVELS["faint"][faint.labels]).any()
@@ -53,8 +53,8 @@ def test_the_oracle_is_uniform_over_all_greys(npz_dir, colours):
     oracle = decoy_mnist(npz_dir, validation=0, colours=colours, oracle=True)
     assert oracle.test.digest() == data.test.digest()
     assert torch.equal(oracle.train.batch.mask, data.train.batch.mask)
-    own = (levels(oracle.train) == LEVELS[colours][oracle.train.labels]).float().mean()
-    assert 0.02 < own < 0.2
+    share = (levels(oracle.train) == LEVELS[colours][oracle.train.labels]).float().mean()
+    assert 0.02 < share < 0.2
 
 
 def test_corner_masks_at_test(npz_dir):

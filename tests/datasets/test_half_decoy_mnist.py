@@ -20,8 +20,8 @@ def test_the_grey_tells_the_label_but_not_at_test(npz_dir, colours, rule):
     assert (len(data.train), len(data.val), len(data.test)) == (300, 100, 300)
     for part in (data.train, data.val):
         assert torch.equal(levels(part), rule[part.labels])
-    own = (levels(data.test) == rule[data.test.labels]).float().mean()
-    assert 0.02 < own < 0.2
+    share = (levels(data.test) == rule[data.test.labels]).float().mean()
+    assert 0.02 < share < 0.2
     assert set(levels(data.test).tolist()) == set(rule.tolist())
 
 

@@ -168,9 +168,9 @@ ARRAYS = {"a": np.arange(6).reshape(2, 3) > 2, "b": np.ones((3, 2, 2), order="F"
 def test_arrays_of_every_protocol(tmp_path, protocol):
     path = tmp_path / "arrays.pyu"
     path.write_bytes(pickle.dumps(ARRAYS, protocol=protocol))
-    found = read_pickled_arrays(path)
-    assert found.keys() == ARRAYS.keys()
-    assert all(np.array_equal(found[name], array) for name, array in ARRAYS.items())
+    arrays = read_pickled_arrays(path)
+    assert arrays.keys() == ARRAYS.keys()
+    assert all(np.array_equal(arrays[name], array) for name, array in ARRAYS.items())
 
 
 def test_old_numpy_names_are_known(tmp_path):

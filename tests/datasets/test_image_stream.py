@@ -28,10 +28,10 @@ def test_batches_are_those_of_memory(stream_of, workers):
     stream = stream_of(workers=workers)
     batch, _ = decode_into_memory(stream.entries, stream.reader, has_groups=True, workers=0)
     rows = [torch.tensor([11, 0, 5]), torch.tensor([1, 1])]
-    for taken, places in zip(stream.batches(rows), rows, strict=True):
+    for taken, indices in zip(stream.batches(rows), rows, strict=True):
         for part in ("x", "y", "mask", "annotated", "group"):
-            assert torch.equal(getattr(taken, part), getattr(batch, part)[places]), part
-        assert torch.equal(taken.index, places)
+            assert torch.equal(getattr(taken, part), getattr(batch, part)[indices]), part
+        assert torch.equal(taken.index, indices)
 
 
 def test_labels_and_groups_need_no_files(stream_of, pets):

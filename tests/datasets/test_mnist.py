@@ -11,9 +11,9 @@ from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 mnist_module = importlib.import_module("rightreasons.datasets.sets.mnist")
 
 
-def assert_equal(found, expected):
+def assert_equal(arrays, expected):
     for key in ("x_train", "y_train", "x_test", "y_test"):
-        assert np.array_equal(getattr(found, key), expected[key]), key
+        assert np.array_equal(getattr(arrays, key), expected[key]), key
 
 
 def test_npz(npz_dir, tiny_mnist):

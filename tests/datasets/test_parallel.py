@@ -9,6 +9,8 @@ from rightreasons.datasets.parallel import map_parallel, read_ahead
 from rightreasons.errors import DatasetCorruptError
 from rightreasons.types import Batch
 
+pytestmark = WORKER_WARNINGS
+
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_results_come_in_order(workers, monkeypatch):
@@ -37,7 +39,6 @@ def test_an_error_stops_the_rest(workers):
     assert len(seen) < 20_000
 
 
-pytestmark = WORKER_WARNINGS
 ROWS = [torch.tensor([3, 1]), torch.tensor([0]), torch.tensor([2, 2, 1])]
 
 

@@ -50,7 +50,7 @@ SETTINGS = {"seed": 0, "subset": None, "validation": 4, "flip": False, "crop": 0
 
 def part(count):
     pixels = np.arange(4 * count, dtype=np.uint8).reshape(count, 1, 2, 2)
-    return PixelPart(np.arange(count) % 2, lambda places: pixels[places])
+    return PixelPart(np.arange(count) % 2, lambda indices: pixels[indices])
 
 
 def small_splits(**settings):
@@ -111,11 +111,11 @@ def test_batches_are_scaled_and_annotated():
     assert torch.equal(data.labels, y) and torch.equal(data.groups, group)
 
 
-@pytest.mark.parametrize("place", range(4))
-def test_the_digest_changes_with_every_part(place):
+@pytest.mark.parametrize("number", range(4))
+def test_the_digest_changes_with_every_part(number):
     same, other = masked_parts(), None
     changed = [part.clone() for part in same]
-    changed[place].view(-1)[0] = ~changed[place].view(-1)[0] if place < 2 else 7
+    changed[number].view(-1)[0] = ~changed[number].view(-1)[0] if number < 2 else 7
     other = MaskedPixels(*changed, Card()).digest()
     assert MaskedPixels(*same, Card()).digest() != other
 

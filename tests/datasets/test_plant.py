@@ -40,7 +40,7 @@ def test_images_are_twice_as_bright_and_the_mask_is_what_is_not_leaf(plant_dir):
 
 
 def test_the_background_tells_nothing_at_test(plant_dir):
-    own, mean = (
+    unchanged, mean = (
         plant(plant_dir, size=10, validation_share=0, test_background=kind)
         for kind in ("own", "mean")
     )
@@ -48,8 +48,8 @@ def test_the_background_tells_nothing_at_test(plant_dir):
     colour = mean.train.batch.x.mean(dim=(0, 2, 3))
     values = batch.x[background].reshape(12, 3, -1)
     assert torch.allclose(values, colour.reshape(1, 3, 1).expand_as(values))
-    assert torch.equal(batch.x[~background], own.test.batch.x[~background])
-    assert own.train.digest() == mean.train.digest()
+    assert torch.equal(batch.x[~background], unchanged.test.batch.x[~background])
+    assert unchanged.train.digest() == mean.train.digest()
 
 
 def test_folds_and_validation(plant_dir):

@@ -31,9 +31,9 @@ def test_data_without_files(name, tmp_path):
 
 
 def test_data_in_a_folder(npz_dir, pets):
-    found = load("decoy-mnist", data_dir=npz_dir, seed=2, colours="faint", validation=9)
+    loaded = load("decoy-mnist", data_dir=npz_dir, seed=2, colours="faint", validation=9)
     expected = decoy_mnist(npz_dir, seed=2, colours="faint", validation=9)
-    assert found.digest() == expected.digest()
+    assert loaded.digest() == expected.digest()
     images = load("folder", data_dir=pets, mask_polarity="relevant")
     assert images.digest() == folder(pets, mask_polarity="relevant").digest()
 
@@ -44,9 +44,9 @@ def test_unknown_name():
 
 
 def test_every_data_set_takes_settings_of_its_masks(npz_dir, pets):
-    few = load("decoy-mnist", data_dir=npz_dir, seed=2, validation=9, mask_fraction=0.2)
+    reduced = load("decoy-mnist", data_dir=npz_dir, seed=2, validation=9, mask_fraction=0.2)
     expected = mask_fraction(decoy_mnist(npz_dir, seed=2, validation=9), fraction=0.2, seed=2)
-    assert few.digest() == expected.digest()
+    assert reduced.digest() == expected.digest()
     wrong = load(
         "folder",
         data_dir=pets,
@@ -87,7 +87,7 @@ def test_masks_are_corrupted_and_then_reduced():
     assert apply_mask_settings(data) is data
     corrupted = corrupt_masks(data, kind="shrink", correct=0.4, seed=5)
     expected = mask_fraction(corrupted, fraction=0.2, keep="data", seed=5)
-    found = apply_mask_settings(
+    loaded = apply_mask_settings(
         data,
         mask_fraction=0.2,
         mask_fraction_keep="data",
@@ -95,18 +95,18 @@ def test_masks_are_corrupted_and_then_reduced():
         mask_correct=0.4,
         seed=5,
     )
-    assert found.digest() == expected.digest()
-    assert found.card == expected.card
+    assert loaded.digest() == expected.digest()
+    assert loaded.card == expected.card
 
 
 def test_masks_are_counted_among_the_samples_that_were_kept():
     data = decoy_digits()
     cut = mask_fraction(data, fraction=0.2, keep="data", seed=5)
     settings = {"mask_fraction": 0.2, "mask_fraction_keep": "data", "num_masks": 7}
-    found = apply_mask_settings(data, **settings, seed=5)
-    assert found.digest() == mask_count(cut, num_masks=7, seed=5).digest()
-    assert len(found.train) == 200
-    assert int(found.train.batch.annotated.sum()) == 7
+    loaded = apply_mask_settings(data, **settings, seed=5)
+    assert loaded.digest() == mask_count(cut, num_masks=7, seed=5).digest()
+    assert len(loaded.train) == 200
+    assert int(loaded.train.batch.annotated.sum()) == 7
 
 
 @pytest.mark.parametrize(

@@ -146,23 +146,25 @@ def test_directions_differ_between_drawn_classes(tmp_path):
 
 def test_an_archive_of_ten_classes_serves_both_without_an_image_in_common(tmp_path):
     texture_archive(tmp_path)
-    found = read(tmp_path, per_class=3)
-    assert "dtd10_128.npz" in found.source
+    textures = read(tmp_path, per_class=3)
+    assert "dtd10_128.npz" in textures.source
     for number in range(10):
-        assert all(abs(g - 20 * number - 6) <= 3 for g in greys(found.background[number]))
-        both = np.concatenate([found.background[number], found.digit[number]])
+        assert all(abs(g - 20 * number - 6) <= 3 for g in greys(textures.background[number]))
+        both = np.concatenate([textures.background[number], textures.digit[number]])
         assert len({one.tobytes() for one in both}) == 6
 
 
 def test_folders_of_dtd_come_first(tmp_path):
     texture_archive(tmp_path)
     texture_folders(tmp_path, CLASSES)
-    found = read(tmp_path)
-    assert found.source == "DTD, M. Cimpoi et al. 2014"
-    assert len(found.background) == 11
+    textures = read(tmp_path)
+    assert textures.source == "DTD, M. Cimpoi et al. 2014"
+    assert len(textures.background) == 11
     for number in range(10):
-        assert all(abs(grey - 5 * number) <= 2 for grey in greys(found.digit[number]))
-        assert all(abs(grey - 5 * (10 + number)) <= 2 for grey in greys(found.background[number]))
+        assert all(abs(grey - 5 * number) <= 2 for grey in greys(textures.digit[number]))
+        assert all(
+            abs(grey - 5 * (10 + number)) <= 2 for grey in greys(textures.background[number])
+        )
     assert read(tmp_path, source="procedural").source == "textures drawn by formula"
     assert "npz" in read(tmp_path, source="dtd10").source
 

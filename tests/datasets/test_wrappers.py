@@ -18,11 +18,12 @@ from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.types import Batch
 
 pytestmark = WORKER_WARNINGS
+INDICES = torch.tensor([5, 0, 3])
 
 
-def halved(mask, annotated, places):
-    """What a mask becomes depends on its place: halved at even ones, and not annotated."""
-    even = places % 2 == 0
+def halved(mask, annotated, indices):
+    """Halve the masks at even indices, and mark them as not annotated."""
+    even = indices % 2 == 0
     return torch.where(even.reshape(-1, 1, 1, 1), mask / 2, mask), annotated & ~even
 
 
@@ -34,12 +35,12 @@ def test_masks_on_disk_change_by_their_place(pets, workers):
     assert len(data) == len(base) == 6
     plain = base.take(torch.arange(6))
     rows = [torch.tensor([4, 1]), torch.tensor([2])]
-    for batch, places in zip(data.batches(rows), rows, strict=True):
-        mask, annotated = halved(plain.mask[places], plain.annotated[places], places)
+    for batch, indices in zip(data.batches(rows), rows, strict=True):
+        mask, annotated = halved(plain.mask[indices], plain.annotated[indices], indices)
         assert torch.equal(batch.mask, mask)
         assert torch.equal(batch.annotated, annotated)
-        assert torch.equal(batch.x, plain.x[places])
-        assert torch.equal(batch.index, places)
+        assert torch.equal(batch.x, plain.x[indices])
+        assert torch.equal(batch.index, indices)
     taken = data.at_epoch(3).take(torch.tensor([4]))
     assert torch.equal(taken.mask, plain.mask[4:5] / 2)
     assert torch.equal(data.labels, base.labels)
@@ -66,36 +67,33 @@ def test_data_without_masks_stay_as_they_are():
     assert not data.has_masks
 
 
-PLACES = torch.tensor([5, 0, 3])
-
-
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_samples_are_numbered_anew(pets, in_memory):
     base = folder(pets, mask_polarity="irrelevant", in_memory=in_memory, workers=2).train
-    data = select(base, PLACES)
+    data = select(base, INDICES)
     assert isinstance(data, InMemory if in_memory else Selected)
     assert len(data) == 3
-    whole = base.take(PLACES)
+    whole = base.take(INDICES)
     rows = [torch.tensor([2, 1]), torch.tensor([0])]
-    for batch, some in zip(data.batches(rows), rows, strict=True):
-        assert torch.equal(batch.index, some)
-        assert torch.equal(batch.x, whole.x[some])
-        assert torch.equal(batch.mask, whole.mask[some])
-        assert torch.equal(batch.annotated, whole.annotated[some])
-        assert torch.equal(batch.group, whole.group[some])
+    for batch, indices in zip(data.batches(rows), rows, strict=True):
+        assert torch.equal(batch.index, indices)
+        assert torch.equal(batch.x, whole.x[indices])
+        assert torch.equal(batch.mask, whole.mask[indices])
+        assert torch.equal(batch.annotated, whole.annotated[indices])
+        assert torch.equal(batch.group, whole.group[indices])
     assert torch.equal(data.take(torch.tensor([1])).x, whole.x[1:2])
-    assert torch.equal(data.labels, base.labels[PLACES])
-    assert torch.equal(data.groups, base.groups[PLACES])
+    assert torch.equal(data.labels, base.labels[INDICES])
+    assert torch.equal(data.groups, base.groups[INDICES])
     assert data.has_masks
     assert data.card.train_group_counts == tuple(torch.bincount(data.groups, minlength=2).tolist())
-    assert data.digest() not in (base.digest(), select(base, PLACES[:2]).digest())
+    assert data.digest() not in (base.digest(), select(base, INDICES[:2]).digest())
 
 
 def test_augmented_data_are_drawn_anew(pets):
     base = Augmented(folder(pets, mask_polarity="irrelevant").train, flip=True, crop=2)
-    data = Selected(base, PLACES)
+    data = Selected(base, INDICES)
     rows = torch.arange(3)
-    assert torch.equal(data.at_epoch(1).take(rows).x, base.at_epoch(1).take(PLACES).x)
+    assert torch.equal(data.at_epoch(1).take(rows).x, base.at_epoch(1).take(INDICES).x)
     assert not torch.equal(data.at_epoch(1).take(rows).x, data.take(rows).x)
 
 
@@ -105,9 +103,9 @@ def test_bits_come_back(size):
     rows = pack_masks(masks)
     assert rows.nbytes == 7 * -(-size[0] * size[1] // 8)
     bits = MaskBits(rows, size=size)
-    places = torch.tensor([6, 0, 0])
+    indices = torch.tensor([6, 0, 0])
     assert len(bits) == 7
-    assert torch.equal(bits.at(places), masks[places])
+    assert torch.equal(bits.at(indices), masks[indices])
 
 
 def test_all_and_nothing_come_back():
