@@ -1,4 +1,4 @@
-"""Objectives: one term = one file; `recipes` puts them together."""
+"""Loss terms, the objectives they add up to, and recipes: one family of terms is one file."""
 
 from rightreasons.core.norms import Norm as Norm
 from rightreasons.core.norms import sample_norm as sample_norm

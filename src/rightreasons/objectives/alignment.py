@@ -222,7 +222,7 @@ class GradientPair(NamedTuple):
 
 @dataclass(frozen=True)
 class Nearby:
-    """The choice of points near the samples and of gradients; terms with an equal one share a pass.
+    """Which points near the samples to take, and which gradients; equal ones share a pass.
 
     Args:
         perturbation: One of `PERTURBATIONS`.

@@ -51,7 +51,7 @@ class IbpEx(RobustTerm):
         return torch.where(masked.mask.any(dim=1), losses, 0.0)
 
 
-@recipe(IbpEx, epsilon=1.0)  # found together with the weight; the term alone begins smaller
+@recipe(IbpEx, epsilon=1.0)  # chosen on Decoy MNIST, together with the weight
 def ibp_ex(task: Term, penalty: IbpEx, *, weight: Weight = 0.3) -> Objective:
     """IBP-Ex: right for the worst logits that interval bounds allow in the masked box.
 

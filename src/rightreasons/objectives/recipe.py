@@ -20,7 +20,8 @@ Settings = dict[str, inspect.Parameter]
 WEIGHT_DECAY = inspect.Parameter(
     "weight_decay", inspect.Parameter.KEYWORD_ONLY, default=0.0, annotation="float"
 )
-LAST = {"weight_decay": 1, "class_weights": 2}  # in a recipe's signature, after the others
+LAST = {"weight_decay": 1, "class_weights": 2}
+"""Settings that stand last in a recipe's signature, in this order."""
 
 
 def recipe(
@@ -57,14 +58,14 @@ def recipe(
         terms, without = (CrossEntropy, *terms), {*without, "label_smoothing"}
 
     def decorate(formula: Formula) -> Recipe:
-        own = settings_of(formula)
-        by_term = {term: settings_of(term, without) for term in terms}
-        offered = {**own, "weight_decay": WEIGHT_DECAY}
-        for settings in by_term.values():
+        of_formula = settings_of(formula)
+        of_term = {term: settings_of(term, without) for term in terms}
+        offered = {**of_formula, "weight_decay": WEIGHT_DECAY}
+        for settings in of_term.values():
             offered |= settings
         for name, default in defaults.items():
             offered[name] = offered[name].replace(default=default)
-        parameters = sorted(offered.values(), key=lambda one: LAST.get(one.name, 0))
+        parameters = sorted(offered.values(), key=lambda parameter: LAST.get(parameter.name, 0))
         signature = inspect.Signature(parameters, return_annotation="Objective")
 
         def build(given: dict[str, Any]) -> Objective:
@@ -74,21 +75,21 @@ def recipe(
                 raise TypeError(f"{formula.__name__}() {error}") from None
             bound.apply_defaults()
             value = bound.arguments
-            built = [term(**{name: value[name] for name in by_term[term]}) for term in terms]
-            objective = formula(*built, **{name: value[name] for name in own}).as_objective()
+            built = [term(**{name: value[name] for name in of_term[term]}) for term in terms]
+            factors = {name: value[name] for name in of_formula}
+            objective = formula(*built, **factors).as_objective()
             weight_decay = value["weight_decay"]
             return objective + weight_decay * WeightDecay() if weight_decay else objective
 
         def call(**settings: Any) -> Objective:
             return build(settings)
 
-        # doctest and pytest read the examples only of functions with the globals of their module,
+        # doctest reads the examples of a module's functions only if they have the module's globals,
         # so the recipe is `call` with the globals of the formula.
-        namespace = formula.__globals__
-        made = FunctionType(call.__code__, namespace, closure=call.__closure__)
-        update_wrapper(made, formula, ("__module__", "__name__", "__qualname__", "__doc__"))
-        made.__signature__ = signature  # type: ignore[attr-defined]
-        return made
+        function = FunctionType(call.__code__, formula.__globals__, closure=call.__closure__)
+        update_wrapper(function, formula, ("__module__", "__name__", "__qualname__", "__doc__"))
+        function.__signature__ = signature  # type: ignore[attr-defined]
+        return function
 
     return decorate
 
@@ -97,16 +98,20 @@ def settings_of(function: Callable[..., Any], without: Collection[str] = ()) -> 
     """The keyword-only parameters of a function or of a class's constructor, by name.
 
     A constructor with ``**settings`` passes them to its base, so those of the base follow.
+
+    Args:
+        function: A function or a class.
+        without: Names to leave out.
     """
     bases = inspect.getmro(function) if isinstance(function, type) else ()
     constructors = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
     settings: Settings = {}
     for constructor in constructors or [function]:
         parameters = inspect.signature(constructor).parameters.values()
-        for one in parameters:
-            if one.kind is inspect.Parameter.KEYWORD_ONLY and one.name not in without:
-                settings.setdefault(one.name, one)
-        if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+        for parameter in parameters:
+            if parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in without:
+                settings.setdefault(parameter.name, parameter)
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             break
     return settings
 

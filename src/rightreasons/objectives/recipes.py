@@ -1,7 +1,8 @@
-"""Methods by name: each one expression, with defaults that work.
+"""The list of recipes: methods by name, each one formula with defaults that work.
 
-A recipe takes keyword settings and gives an `Objective`. Weights multiply a mean over samples;
-``weight="auto"`` lets them set themselves.
+A recipe takes keyword settings and gives an `Objective`. It stands in the file of its term, from
+which it takes its settings (see `recipe.recipe`). A weight multiplies a mean over samples;
+``weight="auto"`` chooses it by itself (see `AutoWeight`).
 """
 
 from __future__ import annotations
@@ -66,38 +67,41 @@ __all__ = [
 RECIPES: Registry[Objective] = Registry(
     "recipe",
     {
-        "abn": abn,
-        "adv_r4": adv_r4,
-        "alignment": alignment,
-        "at_fgsm": at_fgsm,
-        "at_pgd": at_pgd,
-        "atex": atex,
-        "cert_r4": cert_r4,
-        "cure": cure,
-        "cvar_dro": cvar_dro,
-        "deep_gamblers": deep_gamblers,
-        "density": density,
-        "erm": erm,
-        "group_dro": group_dro,
-        "group_dro_density": group_dro_density,
-        "hessian": hessian,
-        "ibp_ex": ibp_ex,
-        "ibp_ex_r3": ibp_ex_r3,
-        "ig_norm": ig_norm,
-        "ig_sum": ig_sum,
-        "iga": iga,
-        "input_gradient": input_gradient,
-        "l2_alignment": l2_alignment,
-        "one_sided": one_sided,
-        "pgd_ex": pgd_ex,
-        "r3": r3,
-        "rand_r4": rand_r4,
-        "reff": reff,
-        "reff_l1": reff_l1,
-        "reff_l2": reff_l2,
-        "score_matching": score_matching,
-        "selective_net": selective_net,
-        "smooth_r3": smooth_r3,
-        "spectral_decoupling": spectral_decoupling,
+        recipe.__name__: recipe
+        for recipe in (
+            abn,
+            adv_r4,
+            alignment,
+            at_fgsm,
+            at_pgd,
+            atex,
+            cert_r4,
+            cure,
+            cvar_dro,
+            deep_gamblers,
+            density,
+            erm,
+            group_dro,
+            group_dro_density,
+            hessian,
+            ibp_ex,
+            ibp_ex_r3,
+            ig_norm,
+            ig_sum,
+            iga,
+            input_gradient,
+            l2_alignment,
+            one_sided,
+            pgd_ex,
+            r3,
+            rand_r4,
+            reff,
+            reff_l1,
+            reff_l2,
+            score_matching,
+            selective_net,
+            smooth_r3,
+            spectral_decoupling,
+        )
     },
 )
