@@ -2,7 +2,7 @@ import inspect
 
 import pytest
 
-from rightreasons.core.registry import Registry
+from rightreasons.core.checks import Registry
 from rightreasons.errors import InvalidSettingError, UnknownNameError
 
 

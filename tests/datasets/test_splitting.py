@@ -5,10 +5,10 @@ import torch
 from rightreasons.core.checks import check_fraction
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets import Augmented, Card, Splits, decoy_digits
+from rightreasons.datasets.dataset import group_counts
 from rightreasons.datasets.splitting import (
     assign_splits,
     change_training,
-    group_counts,
     in_memory_splits,
     stratified_split,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rightreasons.benchmark import suites
 from rightreasons.benchmark.suite import Suite
-from rightreasons.core.registry import Registry
+from rightreasons.core.checks import Registry
 
 __all__ = ["SUITES", "describe", "find_suite"]
 

@@ -19,7 +19,14 @@ from rightreasons.annotators import (
 )
 from rightreasons.annotators.mask_files import write_masks
 from rightreasons.annotators.next_image import left_to_annotate, suggestion_rows, write_rows
-from rightreasons.cli.options import AsJson, DataDir, pairs_option, print_result, read_settings
+from rightreasons.cli.options import (
+    PAIR_HELP,
+    AsJson,
+    DataDir,
+    SetData,
+    print_result,
+    read_settings,
+)
 from rightreasons.core.checks import check_integer, check_names
 from rightreasons.core.files import writable_folder
 from rightreasons.datasets import Dataset, load
@@ -47,8 +54,10 @@ def annotate(
         str | None, typer.Option(help="Meaning of white in mask files: irrelevant or relevant.")
     ] = None,
     data_dir: DataDir = None,
-    set_data: Annotated[list[str] | None, pairs_option("the data set")] = None,
-    set: Annotated[list[str] | None, pairs_option("the annotator")] = None,  # noqa: A002
+    set_data: SetData = None,
+    set: Annotated[  # noqa: A002
+        list[str] | None, typer.Option(help=PAIR_HELP.format("the annotator"))
+    ] = None,
     cache_dir: Annotated[
         Path | None, typer.Option(help="Folder to keep predicted masks in.")
     ] = None,

@@ -16,12 +16,13 @@ from rightreasons.cli.demo import demo as run_demo
 from rightreasons.cli.explain import explain
 from rightreasons.cli.listing import list_names
 from rightreasons.cli.options import (
+    PAIR_HELP,
     AsJson,
     DataDir,
     Metrics,
     Out,
     RunFolder,
-    pairs_option,
+    SetData,
     print_result,
     read_settings,
     split_names,
@@ -63,14 +64,17 @@ def train(
     out: Out,
     data: Annotated[str | None, typer.Option(help="Name of the data set.")] = None,
     data_dir: DataDir = None,
-    set_data: Annotated[list[str] | None, pairs_option("the data set")] = None,
+    set_data: SetData = None,
     recipe: Annotated[str, typer.Option(help="Name of the recipe.")] = "erm",
-    set: Annotated[list[str] | None, pairs_option("the recipe")] = None,  # noqa: A002
+    set: Annotated[  # noqa: A002
+        list[str] | None, typer.Option(help=PAIR_HELP.format("the recipe"))
+    ] = None,
     model: Annotated[str, typer.Option(help="Name of the model.")] = "mlp",
-    set_model: Annotated[list[str] | None, pairs_option("the model")] = None,
+    set_model: Annotated[list[str] | None, typer.Option(help=PAIR_HELP.format("the model"))] = None,
     strategy: Annotated[str, typer.Option(help="Name of the strategy.")] = "once",
     set_strategy: Annotated[
-        list[str] | None, pairs_option("the strategy", "--set-strategy", "--strategy-set")
+        list[str] | None,
+        typer.Option("--set-strategy", "--strategy-set", help=PAIR_HELP.format("the strategy")),
     ] = None,
     metrics: Metrics = None,
     resume: Annotated[

@@ -23,8 +23,9 @@ __all__ = [
     "DataDir",
     "Metrics",
     "Out",
+    "PAIR_HELP",
     "RunFolder",
-    "pairs_option",
+    "SetData",
     "print_result",
     "read_settings",
     "split_names",
@@ -41,11 +42,8 @@ Metrics = Annotated[
 ]
 Out = Annotated[Path, typer.Option(help="Folder to write to.")]
 RunFolder = Annotated[Path, typer.Argument(help="Folder of a finished run.")]
-
-
-def pairs_option(what: str, *flags: str) -> Any:
-    """An option that is given as ``name=value``, any number of times."""
-    return typer.Option(*flags, help=f"A setting of {what}, as name=value; repeatable.")
+PAIR_HELP = "A setting of {}, as name=value; repeatable."
+SetData = Annotated[list[str] | None, typer.Option(help=PAIR_HELP.format("the data set"))]
 
 
 def with_options_of(settings: type, *, before: str) -> Callable[[Command], Command]:

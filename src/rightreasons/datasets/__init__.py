@@ -1,12 +1,12 @@
 """Data sets: one data set is one file of `sets` with one function that returns `Splits`."""
 
 from rightreasons.datasets import sets
-from rightreasons.datasets.adapter import as_dataset as as_dataset
 from rightreasons.datasets.augmented import Augmented as Augmented
 from rightreasons.datasets.dataset import Card as Card
 from rightreasons.datasets.dataset import Dataset as Dataset
 from rightreasons.datasets.dataset import InMemory as InMemory
 from rightreasons.datasets.dataset import Splits as Splits
+from rightreasons.datasets.dataset import as_dataset as as_dataset
 from rightreasons.datasets.masks import corrupt_masks as corrupt_masks
 from rightreasons.datasets.masks import mask_count as mask_count
 from rightreasons.datasets.masks import mask_fraction as mask_fraction

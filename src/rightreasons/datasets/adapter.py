@@ -1,4 +1,4 @@
-"""The user's own data as a `Dataset`: a batch, or a map-style torch data set."""
+"""A torch data set as a `Dataset`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 from torch.utils import data as torch_data
 
-from rightreasons.core.checks import check_integer
+from rightreasons.core.progress import read_ahead
 from rightreasons.core.rng import drawn_from
 from rightreasons.datasets.dataset import Card, Dataset, InMemory, Splits
-from rightreasons.datasets.parallel import read_ahead
 from rightreasons.errors import InvalidBatchError
 from rightreasons.types import Batch
 
-__all__ = ["as_dataset"]
+__all__ = ["adapt_torch"]
 
 ACCEPTED = (
     "a `rightreasons` data set, a `Batch`, or a map-style torch data set of tuples "
@@ -27,37 +26,8 @@ ACCEPTED = (
 KEYS = {"x": ("x", "input"), "y": ("y", "label"), "mask": ("mask",), "group": ("group",)}
 
 
-def as_dataset(data: object, *, workers: int = 0, seed: int = 0) -> Dataset:
-    """Make a data set from a batch or a torch data set.
-
-    - A `Dataset` is returned as it is.
-    - A `Batch` is kept in memory; so is a torch `TensorDataset` of x, y[, mask[, group]].
-    - The items of a map-style torch data set are tuples ``(x, y[, mask[, group]])`` or dicts.
-      The keys of a dict are ``x`` or ``input``, ``y`` or ``label``, and optionally ``mask`` and
-      ``group``; other keys are ignored. A mask of None means not annotated; a group of None or
-      -1 means unknown. Batches are collated when they are taken. Labels and groups are read once,
-      from all items, when they are first needed.
-
-    Args:
-        data: One of these.
-        workers: Number of processes that prepare the batches of a torch data set.
-        seed: Random seed for what the items of a torch data set draw from torch, NumPy or
-            `random`. A draw depends on the seed, the epoch and the sample, not on workers or
-            batches.
-
-    Raises:
-        InvalidBatchError: ``data`` is something else; the message says what to pass.
-
-    Example:
-        >>> pairs = torch_data.TensorDataset(torch.rand(4, 3), torch.tensor([0, 1, 1, 0]))
-        >>> as_dataset(pairs).labels
-        tensor([0, 1, 1, 0])
-    """
-    check_integer("workers", workers, low=0)
-    if isinstance(data, Dataset):
-        return data
-    if isinstance(data, Batch):
-        return InMemory(data)
+def adapt_torch(data: object, *, workers: int, seed: int) -> Dataset:
+    """Make a data set from a torch data set, as `as_dataset` says; refuse everything else."""
     if isinstance(data, torch_data.TensorDataset) and 2 <= len(data.tensors) <= len(KEYS):
         return InMemory(Batch(**dict(zip(KEYS, data.tensors, strict=False))))
     if isinstance(data, torch_data.DataLoader):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 from typing_extensions import override
 
 from rightreasons.core.checks import check_flag, check_integer
 from rightreasons.core.rng import random_stream
-from rightreasons.datasets.dataset import Dataset, Splits, TransformedDataset
+from rightreasons.datasets.dataset import Dataset, TransformedDataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.types import Batch
 
-__all__ = ["Augmented", "augment_training", "check_augmentation", "gather_pixels"]
+__all__ = ["Augmented", "gather_pixels"]
 
 
 class Augmented(TransformedDataset):
@@ -95,20 +93,6 @@ class Augmented(TransformedDataset):
             full = mask.expand(-1, -1, height, width)
             mask = gather_pixels(full, rows=rows, columns=columns)
         return batch.with_(x=gather_pixels(batch.x, rows=rows, columns=columns), mask=mask)
-
-
-def check_augmentation(flip: object, crop: object, seed: object) -> None:
-    """Check the settings of `Augmented` before any file is read."""
-    check_flag("flip", flip)
-    check_integer("crop", crop, low=0)
-    check_integer("seed", seed, low=0)
-
-
-def augment_training(splits: Splits, *, flip: bool, crop: int, seed: int) -> Splits:
-    """Augment the training images, if ``flip`` or ``crop`` asks for it."""
-    if not (flip or crop):
-        return splits
-    return replace(splits, train=Augmented(splits.train, flip=flip, crop=crop, seed=seed))
 
 
 def gather_pixels(image: Tensor, *, rows: Tensor, columns: Tensor) -> Tensor:

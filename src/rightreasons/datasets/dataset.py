@@ -1,4 +1,4 @@
-"""The data set interface, a data set in memory, the splits and their card."""
+"""The data set interface, data sets in memory, the splits and their card."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
+import torch
 from torch import Tensor
 from typing_extensions import override
 
+from rightreasons.core.checks import check_integer
 from rightreasons.errors import InvalidBatchError
 from rightreasons.types import Batch
 
-__all__ = ["Card", "Dataset", "InMemory", "Splits", "TransformedDataset"]
+__all__ = [
+    "Card",
+    "Dataset",
+    "InMemory",
+    "Splits",
+    "TransformedDataset",
+    "as_dataset",
+    "group_counts",
+]
 
 
 @dataclass(frozen=True)
@@ -242,3 +252,46 @@ class Splits:
         for name, part in self.more_tests.items():
             digests += [name, part.digest()]
         return hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+
+def as_dataset(data: object, *, workers: int = 0, seed: int = 0) -> Dataset:
+    """Make a data set from a batch or a torch data set.
+
+    - A `Dataset` is returned as it is.
+    - A `Batch` is kept in memory; so is a torch `TensorDataset` of x, y[, mask[, group]].
+    - The items of a map-style torch data set are tuples ``(x, y[, mask[, group]])`` or dicts.
+      The keys of a dict are ``x`` or ``input``, ``y`` or ``label``, and optionally ``mask`` and
+      ``group``; other keys are ignored. A mask of None means not annotated; a group of None or
+      -1 means unknown. Batches are collated when they are taken. Labels and groups are read once,
+      from all items, when they are first needed.
+
+    Args:
+        data: One of these.
+        workers: Number of processes that prepare the batches of a torch data set.
+        seed: Random seed for what the items of a torch data set draw from torch, NumPy or
+            `random`. A draw depends on the seed, the epoch and the sample, not on workers or
+            batches.
+
+    Raises:
+        InvalidBatchError: ``data`` is something else; the message says what to pass.
+
+    Example:
+        >>> pairs = torch.utils.data.TensorDataset(torch.rand(4, 3), torch.tensor([0, 1, 1, 0]))
+        >>> as_dataset(pairs).labels
+        tensor([0, 1, 1, 0])
+    """
+    check_integer("workers", workers, low=0)
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, Batch):
+        return InMemory(data)
+    from rightreasons.datasets.adapter import adapt_torch  # a data set itself, so it comes later
+
+    return adapt_torch(data, workers=workers, seed=seed)
+
+
+def group_counts(group: Tensor | None, num_groups: int) -> tuple[int, ...]:
+    """Count the samples of each group; unknown groups (-1) are not counted."""
+    if group is None:
+        return ()
+    return tuple(torch.bincount(group[group >= 0], minlength=num_groups).tolist())

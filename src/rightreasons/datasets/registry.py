@@ -4,8 +4,7 @@ import inspect
 from os import PathLike
 from typing import Any
 
-from rightreasons.core.checks import check_names
-from rightreasons.core.registry import Registry
+from rightreasons.core.checks import Registry, check_names
 from rightreasons.datasets import masks, sets
 from rightreasons.datasets.dataset import Splits
 from rightreasons.errors import DatasetNotFoundError, InvalidSettingError

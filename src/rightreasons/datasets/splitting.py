@@ -10,24 +10,16 @@ from torch import Tensor
 
 from rightreasons.core.checks import check_fraction
 from rightreasons.datasets.augmented import Augmented
-from rightreasons.datasets.dataset import Card, Dataset, InMemory, Splits
+from rightreasons.datasets.dataset import Card, Dataset, InMemory, Splits, group_counts
 from rightreasons.errors import InvalidSettingError
 from rightreasons.types import Batch
 
 __all__ = [
     "assign_splits",
     "change_training",
-    "group_counts",
     "in_memory_splits",
     "stratified_split",
 ]
-
-
-def group_counts(group: Tensor | None, num_groups: int) -> tuple[int, ...]:
-    """Count the samples of each group; unknown groups (-1) are not counted."""
-    if group is None:
-        return ()
-    return tuple(torch.bincount(group[group >= 0], minlength=num_groups).tolist())
 
 
 def stratified_split(

@@ -16,8 +16,7 @@ from typing_extensions import override
 
 from rightreasons.core.checks import check_choice
 from rightreasons.datasets.augmented import Augmented
-from rightreasons.datasets.dataset import Dataset, InMemory, TransformedDataset
-from rightreasons.datasets.splitting import group_counts
+from rightreasons.datasets.dataset import Dataset, InMemory, TransformedDataset, group_counts
 from rightreasons.errors import InvalidBatchError
 from rightreasons.types import Batch
 

@@ -1,6 +1,6 @@
 """Explainers by name."""
 
-from rightreasons.core.registry import Registry
+from rightreasons.core.checks import Registry
 from rightreasons.explainers.explainer import Explainer
 from rightreasons.explainers.grad_cam import GradCAM, XGradCAM
 from rightreasons.explainers.gradients import InputGradient, InputTimesGradient, SmoothGrad

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
-from rightreasons.core.registry import Registry
+from rightreasons.core.checks import Registry
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.metrics.accuracy import Accuracy, CalibrationError, GroupAccuracy
 from rightreasons.metrics.mass import InputGradientMass

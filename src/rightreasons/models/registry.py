@@ -6,8 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from rightreasons.core.checks import check_integer, check_names
-from rightreasons.core.registry import Registry
+from rightreasons.core.checks import Registry, check_integer, check_names
 from rightreasons.errors import InvalidSettingError
 from rightreasons.models.attention_branch import attention_branch
 from rightreasons.models.efficientnet_lite import efficientnet_lite0

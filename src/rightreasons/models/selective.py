@@ -8,8 +8,7 @@ from typing import Any, final
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rightreasons.core.checks import check_integer
-from rightreasons.core.registry import Registry
+from rightreasons.core.checks import Registry, check_integer
 from rightreasons.errors import InvalidSettingError
 from rightreasons.models.layers import Activation, Size, activation_factory, check_size
 from rightreasons.models.lenet import lenet

@@ -7,7 +7,7 @@ which it takes its settings (see `recipe.recipe`). A weight multiplies a mean ov
 
 from __future__ import annotations
 
-from rightreasons.core.registry import Registry
+from rightreasons.core.checks import Registry
 from rightreasons.objectives.abn import abn
 from rightreasons.objectives.adversarial_training import at_fgsm, at_pgd
 from rightreasons.objectives.alignment import alignment, l2_alignment

@@ -1,6 +1,6 @@
 """Strategies by name."""
 
-from rightreasons.core.registry import Registry
+from rightreasons.core.checks import Registry
 from rightreasons.strategies.dfr import DFR
 from rightreasons.strategies.divdis import DivDis
 from rightreasons.strategies.jtt import JTT

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 from torch import Tensor, optim
 
-from rightreasons.core.registry import Registry
+from rightreasons.core.checks import Registry
 from rightreasons.errors import InvalidSettingError
 
 __all__ = [

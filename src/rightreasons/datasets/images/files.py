@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from rightreasons.datasets.parallel import map_parallel
+from rightreasons.core.progress import map_parallel
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 __all__ = [

@@ -14,9 +14,9 @@ from typing_extensions import override
 
 from rightreasons.core.checks import check_integer
 from rightreasons.core.rng import random_stream
-from rightreasons.datasets.augmented import augment_training, check_augmentation
-from rightreasons.datasets.dataset import Card, Dataset, Splits
-from rightreasons.datasets.splitting import group_counts, stratified_split
+from rightreasons.datasets.dataset import Card, Dataset, Splits, group_counts
+from rightreasons.datasets.images.splits import augment_training, check_augmentation
+from rightreasons.datasets.splitting import stratified_split
 from rightreasons.errors import InvalidBatchError
 from rightreasons.types import Batch
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from rightreasons.core.progress import map_parallel
 from rightreasons.datasets.images.files import image_size, read_image, read_mask
 from rightreasons.datasets.images.manifest import Entry, Manifest
-from rightreasons.datasets.parallel import map_parallel
 from rightreasons.errors import DatasetCorruptError
 from rightreasons.types import Batch
 

@@ -8,7 +8,8 @@ from typing import Literal
 import torch
 
 from rightreasons.core.checks import check_flag, check_integer
-from rightreasons.datasets.dataset import Card, Dataset, InMemory, Splits
+from rightreasons.datasets.augmented import Augmented
+from rightreasons.datasets.dataset import Card, Dataset, InMemory, Splits, group_counts
 from rightreasons.datasets.images.manifest import Manifest
 from rightreasons.datasets.images.reader import (
     ImageReader,
@@ -17,10 +18,9 @@ from rightreasons.datasets.images.reader import (
     survey,
 )
 from rightreasons.datasets.images.stream import ImageStream
-from rightreasons.datasets.splitting import group_counts
 from rightreasons.errors import DatasetCorruptError, InvalidSettingError
 
-__all__ = ["Reading", "check_size", "image_splits"]
+__all__ = ["augment_training", "check_augmentation", "Reading", "check_size", "image_splits"]
 
 MAX_WORKERS = 4
 MAX_LINES = 500
@@ -122,6 +122,20 @@ def check_size(size: object) -> tuple[int, int] | None:
             f"Expected `size` to be a number of pixels or height and width, but got {size!r}."
         )
     return check_integer("size", sides[0], low=1), check_integer("size", sides[1], low=1)
+
+
+def check_augmentation(flip: object, crop: object, seed: object) -> None:
+    """Check the settings of `Augmented` before any file is read."""
+    check_flag("flip", flip)
+    check_integer("crop", crop, low=0)
+    check_integer("seed", seed, low=0)
+
+
+def augment_training(splits: Splits, *, flip: bool, crop: int, seed: int) -> Splits:
+    """Augment the training images, if ``flip`` or ``crop`` asks for it."""
+    if not (flip or crop):
+        return splits
+    return replace(splits, train=Augmented(splits.train, flip=flip, crop=crop, seed=seed))
 
 
 def _raise_problems(problems: list[str], manifest: Manifest) -> None:

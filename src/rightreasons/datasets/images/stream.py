@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from rightreasons.core.progress import progress
+from rightreasons.core.progress import progress, read_ahead
 from rightreasons.datasets.dataset import Card, Dataset
 from rightreasons.datasets.images.manifest import Entry
 from rightreasons.datasets.images.reader import ImageReader
-from rightreasons.datasets.parallel import read_ahead
 from rightreasons.errors import DatasetNotFoundError
 from rightreasons.types import Batch
 

@@ -10,10 +10,9 @@ from torch import Tensor
 from typing_extensions import override
 
 from rightreasons.core.rng import random_stream
-from rightreasons.datasets.dataset import Card, Dataset, Splits, TransformedDataset
+from rightreasons.datasets.dataset import Card, Dataset, Splits, TransformedDataset, group_counts
 from rightreasons.datasets.images.pixels import PixelMemory
 from rightreasons.datasets.sets.mnist import DIGITS_CARD, split_mnist
-from rightreasons.datasets.splitting import group_counts
 from rightreasons.types import Batch
 
 __all__ = ["NullBlock", "block_mnist", "null_pattern"]

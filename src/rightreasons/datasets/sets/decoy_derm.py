@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from rightreasons.core.checks import check_choice, check_flag
+from rightreasons.core.progress import map_parallel
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.download import download as fetch
 from rightreasons.datasets.images.files import UNREADABLE, check_data_dir, decode_jpegs
-from rightreasons.datasets.parallel import map_parallel
 from rightreasons.datasets.sets.decoys import all_corners_mask, decoy_batch
 from rightreasons.datasets.splitting import in_memory_splits
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError

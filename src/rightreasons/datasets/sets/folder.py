@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import Literal
 
 from rightreasons.core.checks import check_choice
-from rightreasons.datasets.augmented import augment_training, check_augmentation
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.images.manifest import Manifest, read_manifest
-from rightreasons.datasets.images.splits import Reading, check_size, image_splits
+from rightreasons.datasets.images.splits import (
+    Reading,
+    augment_training,
+    check_augmentation,
+    check_size,
+    image_splits,
+)
 from rightreasons.errors import InvalidSettingError
 
 __all__ = ["folder"]

@@ -8,11 +8,16 @@ from typing import Literal
 
 from rightreasons.core.checks import check_fraction
 from rightreasons.core.rng import random_stream
-from rightreasons.datasets.augmented import augment_training, check_augmentation
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.images.files import list_images
 from rightreasons.datasets.images.manifest import Manifest, folder_manifest, split_paths
-from rightreasons.datasets.images.splits import Reading, check_size, image_splits
+from rightreasons.datasets.images.splits import (
+    Reading,
+    augment_training,
+    check_augmentation,
+    check_size,
+    image_splits,
+)
 from rightreasons.errors import DatasetNotFoundError
 
 __all__ = ["image_folder"]

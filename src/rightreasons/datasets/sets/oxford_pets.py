@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from rightreasons.core.checks import check_choice, check_fraction, check_integer
+from rightreasons.core.progress import map_parallel
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.images.files import JpegArchive, nearest_indices, read_image
 from rightreasons.datasets.images.pixels import masked_pixel_splits
-from rightreasons.datasets.parallel import map_parallel
 from rightreasons.datasets.splitting import stratified_split
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from rightreasons.core.checks import check_choice, check_integer
+from rightreasons.core.progress import map_parallel
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.images.files import image_size, read_image
 from rightreasons.datasets.images.splits import Reading
-from rightreasons.datasets.parallel import map_parallel
 from rightreasons.datasets.splitting import assign_splits, in_memory_splits
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 from rightreasons.types import Batch

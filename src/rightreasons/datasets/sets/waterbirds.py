@@ -5,10 +5,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from rightreasons.datasets.augmented import augment_training, check_augmentation
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.images.manifest import read_manifest
-from rightreasons.datasets.images.splits import Reading, check_size, image_splits
+from rightreasons.datasets.images.splits import (
+    Reading,
+    augment_training,
+    check_augmentation,
+    check_size,
+    image_splits,
+)
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 __all__ = ["waterbirds"]

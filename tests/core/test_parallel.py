@@ -5,7 +5,7 @@ import pytest
 import torch
 from tests.datasets.miniature import WORKER_WARNINGS
 
-from rightreasons.datasets.parallel import map_parallel, read_ahead
+from rightreasons.core.progress import map_parallel, read_ahead
 from rightreasons.errors import DatasetCorruptError
 from rightreasons.types import Batch
 
@@ -14,7 +14,7 @@ pytestmark = WORKER_WARNINGS
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_results_come_in_order(workers, monkeypatch):
-    monkeypatch.setattr("rightreasons.datasets.parallel.CHUNK", 20)
+    monkeypatch.setattr("rightreasons.core.progress.CHUNK", 20)
     results = map_parallel(lambda item: item**2, 50, workers=workers, description="squaring")
     assert results == [item**2 for item in range(50)]
 
