@@ -34,7 +34,7 @@ from rightreasons.datasets import Card, Dataset, MaskBits, Splits, masked_input
 from rightreasons.datasets.splitting import in_memory_splits
 from rightreasons.explainers import last_spatial_layer
 from rightreasons.strategies import MaskTune
-from rightreasons.strategies.masktune import BATCH_SIZE, tuned
+from rightreasons.strategies.masktune import BATCH_SIZE, fine_tune
 from rightreasons.strategies.strategy import Stages
 from timing import (
     Step,
@@ -125,7 +125,7 @@ class Cost:
         with tempfile.TemporaryDirectory() as folder:
             stages = self.stages(folder)
             covered = masked_input(self.data.train, self.strategy.masks(self.model, stages))
-            tuned(stages, self.model, self.objective, covered, self.first, epochs=1, lr=None)
+            fine_tune(stages, self.model, self.objective, covered, self.first, epochs=1, lr=None)
 
 
 def memory(cost: Cost) -> dict[str, float]:

@@ -19,10 +19,10 @@ from pathlib import Path
 import rightreasons as rr
 from rightreasons.annotators import (
     PseudoAnnotator,
-    annotated_by_hand,
-    few_places,
+    draw_annotated,
+    find_annotated,
+    keep_annotations,
     mask_quality,
-    with_few,
 )
 from rightreasons.benchmark.suites import reff as reff_part
 from rightreasons.datasets import Splits
@@ -41,10 +41,10 @@ def images(data_dir: Path) -> Splits:
 def quality(data: Splits, number: int, objective: str, seed: int) -> dict[str, float]:
     """Measure an annotator that learned from ``number`` masks of each class."""
     train = data.train
-    places = few_places(train.labels, annotated_by_hand(train), number, seed=seed)
+    places = draw_annotated(train.labels, find_annotated(train), number, seed=seed)
     annotator = PseudoAnnotator(objective=objective, seed=seed)
     began = time.process_time()
-    annotator.fit(with_few(train, places))
+    annotator.fit(keep_annotations(train, places))
     took = time.process_time() - began
     found = mask_quality(data.val, lambda batch: annotator.masks(batch.x))
     return {**{name: found[name] for name in MEASURES}, "seconds": took}

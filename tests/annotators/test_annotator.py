@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rightreasons.annotators import PseudoAnnotator, mask_quality
-from rightreasons.annotators.annotator import InTurn, in_turn
+from rightreasons.annotators.annotator import RotatingSubset, resize_epoch
 from rightreasons.datasets import Augmented, InMemory, Selected
 from rightreasons.errors import (
     CheckpointMismatchError,
@@ -23,7 +23,7 @@ def seen(data, like):
 def test_what_fits_into_an_epoch_is_repeated_in_its_order(make_squares):
     data = make_squares(24)
     for num in (24, 30):
-        whole = in_turn(data, num=num, seed=3)
+        whole = resize_epoch(data, num=num, seed=3)
         expected = Selected(data, torch.arange(num) % 24)
         assert whole.digest() == expected.digest()
         for epoch in (0, 1):
@@ -32,8 +32,8 @@ def test_what_fits_into_an_epoch_is_repeated_in_its_order(make_squares):
 
 def test_more_than_an_epoch_has_place_for_all_have_their_turn(make_squares):
     data = make_squares(24)
-    some = in_turn(data, num=10, seed=3)
-    assert isinstance(some, InTurn) and len(some) == 10
+    some = resize_epoch(data, num=10, seed=3)
+    assert isinstance(some, RotatingSubset) and len(some) == 10
     epochs = [seen(some.at_epoch(epoch), data.batch.x) for epoch in range(12)]
     assert all(len(set(epoch)) == 10 for epoch in epochs)
     assert len(set(epochs[0] + epochs[1])) == 20
@@ -45,14 +45,14 @@ def test_more_than_an_epoch_has_place_for_all_have_their_turn(make_squares):
 
 def test_the_seed_decides_the_order_and_the_digest(make_squares):
     data = make_squares(24)
-    first, again, other = (in_turn(data, num=10, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (resize_epoch(data, num=10, seed=seed) for seed in (1, 1, 2))
     assert seen(first, data.batch.x) == seen(again, data.batch.x) != seen(other, data.batch.x)
     assert first.digest() == again.digest() != other.digest()
 
 
 def test_what_is_below_is_at_the_same_epoch(make_squares):
     data = Augmented(make_squares(24), crop=2, seed=0)
-    epoch = in_turn(data, num=10).at_epoch(5)
+    epoch = resize_epoch(data, num=10).at_epoch(5)
     places = epoch.places
     assert torch.equal(epoch.take(torch.arange(10)).x, data.at_epoch(5).take(places).x)
 
@@ -130,7 +130,7 @@ def test_every_annotation_is_learned_from(make_squares):
 def test_pix2pix_trains_generator_and_discriminator_as_table_4b_says(make_squares):
     data = make_squares(num_annotated=6, side=24)
     annotator, seen = PseudoAnnotator(objective="pix2pix", **TINY), []
-    untrained = annotator._built(1).state_dict()
+    untrained = annotator._build_net(1).state_dict()
 
     def spy(net, term, data, **settings):
         seen.append(settings)
@@ -142,7 +142,7 @@ def test_pix2pix_trains_generator_and_discriminator_as_table_4b_says(make_square
     optimizer = seen[0]["optimizer"]([torch.zeros(1, requires_grad=True)])
     assert optimizer.defaults["betas"] == (0.5, 0.999)
     assert (optimizer.defaults["lr"], seen[0]["batch_size"]) == (2e-4, 4)
-    state = annotator._fitted().state_dict()
+    state = annotator._fitted_net().state_dict()
     same = {name for name, value in state.items() if torch.equal(value, untrained[name])}
     assert not {name for name in same if name.endswith("weight")}
     assert annotator.masks(data.batch.x).shape == data.batch.mask.shape

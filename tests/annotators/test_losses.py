@@ -73,10 +73,10 @@ def test_each_side_moves_its_own_weights(net, batch):
     ours = torch.autograd.grad(total, list(net.parameters()))
     soft = torch.sigmoid(net.generator(batch.x))
     judge = net.discriminator
-    makes = patch_loss(judge(batch.x, soft), by_hand=True).mean()
+    makes = patch_loss(judge(batch.x, soft), drawn=True).mean()
     makes = makes + 7 * (soft - batch.mask).abs().mean()
     real, made = judge(batch.x, batch.mask), judge(batch.x, soft.detach())
-    tells = (patch_loss(real, by_hand=True) + patch_loss(made, by_hand=False)).mean() / 2
+    tells = (patch_loss(real, drawn=True) + patch_loss(made, drawn=False)).mean() / 2
     theirs = [
         *torch.autograd.grad(makes, list(net.generator.parameters())),
         *torch.autograd.grad(tells, list(judge.parameters())),

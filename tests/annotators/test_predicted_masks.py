@@ -5,7 +5,7 @@ import torch
 import rightreasons as rr
 from rightreasons.annotators import annotate_rest, mask_uncertainty
 from rightreasons.annotators import predicted_masks as module
-from rightreasons.annotators.predicted_masks import cached_rows, with_predicted
+from rightreasons.annotators.predicted_masks import fill_masks, read_or_predict
 from rightreasons.datasets import Augmented, InMemory, MaskBits
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 
@@ -19,17 +19,17 @@ def refuse():
 
 def test_predicted_once(tmp_path):
     folder = tmp_path / "new"
-    assert np.array_equal(cached_rows(folder, **KEYS, make=lambda: ROWS), ROWS)
+    assert np.array_equal(read_or_predict(folder, **KEYS, make=lambda: ROWS), ROWS)
     assert [path.name for path in folder.iterdir()] == [f"masks-{'a' * 12}-{'d' * 12}.npz"]
-    assert np.array_equal(cached_rows(folder, **KEYS, make=refuse), ROWS)
-    other = cached_rows(folder, **{**KEYS, "annotator": "b" * 64}, make=lambda: ROWS + 1)
+    assert np.array_equal(read_or_predict(folder, **KEYS, make=refuse), ROWS)
+    other = read_or_predict(folder, **{**KEYS, "annotator": "b" * 64}, make=lambda: ROWS + 1)
     assert np.array_equal(other, ROWS + 1)
-    assert np.array_equal(cached_rows(folder, **KEYS, make=refuse), ROWS)
+    assert np.array_equal(read_or_predict(folder, **KEYS, make=refuse), ROWS)
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "text", "packing", "other hash", "other shape"])
 def test_damaged_or_other_files_are_made_anew(tmp_path, damage, caplog):
-    cached_rows(tmp_path, **KEYS, make=lambda: ROWS)
+    read_or_predict(tmp_path, **KEYS, make=lambda: ROWS)
     (path,) = tmp_path.iterdir()
     whole = path.read_bytes()
     keys = dict(KEYS)
@@ -42,9 +42,9 @@ def test_damaged_or_other_files_are_made_anew(tmp_path, damage, caplog):
         path.write_bytes(whole[:start] + b"\xff" + whole[start + 1 :])
     else:
         path.write_bytes({"cut": whole[: len(whole) // 2], "empty": b"", "text": b"hello"}[damage])
-    assert np.array_equal(cached_rows(tmp_path, **keys, make=lambda: ROWS + 1), ROWS + 1)
+    assert np.array_equal(read_or_predict(tmp_path, **keys, make=lambda: ROWS + 1), ROWS + 1)
     assert "are damaged or of other data: predicted anew" in caplog.text
-    assert np.array_equal(cached_rows(tmp_path, **keys, make=refuse), ROWS + 1)
+    assert np.array_equal(read_or_predict(tmp_path, **keys, make=refuse), ROWS + 1)
 
 
 def test_every_sample_has_a_mask_and_hand_is_told_from_machine(fitted):
@@ -87,7 +87,7 @@ def test_predictions_are_cached_under_both_hashes(fitted, tmp_path, monkeypatch)
     first = annotate_rest(data, annotator=annotator, cache_dir=tmp_path)
     (path,) = tmp_path.iterdir()
     assert path.name == f"masks-{annotator.digest()[:12]}-{data.digest()[:12]}.npz"
-    monkeypatch.setattr(module, "predicted_rows", lambda *_: pytest.fail("predicted again"))
+    monkeypatch.setattr(module, "predict_rows", lambda *_: pytest.fail("predicted again"))
     again = annotate_rest(data, annotator=annotator, cache_dir=tmp_path)
     assert torch.equal(first.batch.mask, again.batch.mask)
     assert first.digest() == again.digest() != data.digest()
@@ -112,4 +112,4 @@ def test_masks_of_other_channels_are_filled_in(fitted):
 def test_masks_of_other_data_are_refused(fitted):
     bits = MaskBits(np.zeros((3, 64), dtype=np.uint8), size=(8, 8), soft=True)
     with pytest.raises(InvalidBatchError, match="Expected a mask for each of 24 images"):
-        with_predicted(fitted[1], bits, key="none")
+        fill_masks(fitted[1], bits, key="none")

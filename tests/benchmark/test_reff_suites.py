@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rightreasons.annotators import annotated_by_hand, few_places
+from rightreasons.annotators import draw_annotated, find_annotated
 from rightreasons.benchmark.plan import list_lines, plan
 from rightreasons.benchmark.suites import reff
 from rightreasons.benchmark.suites.reff import reff_table3
@@ -149,7 +149,7 @@ def test_half_of_the_few_masks_have_something_in_them(cells):
     small = {**config.data_settings, "size": 8, "mask_fraction": 0.1}
     train = replace(config, data_dir=str(FOLDER), data_settings=small).load_data().train
     number = config.strategy_settings["num_annotations"]
-    places = few_places(train.labels, annotated_by_hand(train), number, seed=0)
+    places = draw_annotated(train.labels, find_annotated(train), number, seed=0)
     batch = train.take(places)
     assert len(places) == 2 * number == 40
     assert torch.equal(batch.mask.flatten(1).any(dim=1), batch.y == 0)

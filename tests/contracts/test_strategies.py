@@ -103,7 +103,7 @@ from tests.strategies import tiny
 
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)
-save, heat_maps = Training.save, masktune.heat_maps
+save, draw_heat_maps = Training.save, masktune.draw_heat_maps
 
 
 def run(out, kill_in=None):
@@ -117,14 +117,14 @@ def run(out, kill_in=None):
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def mapping(model, data, make):
-        for pair in heat_maps(model, data, make):
+        for pair in draw_heat_maps(model, data, make):
             yield pair
             if kill_in == "masks":
                 os.kill(os.getpid(), signal.SIGKILL)
 
     child = os.fork()
     if child == 0:
-        Training.save, masktune.heat_maps = saving, mapping
+        Training.save, masktune.draw_heat_maps = saving, mapping
         MaskTune(iterations=2).fit(
             tiny.net(), rr.recipes.erm(), tiny.splits(), out=out, resume=True,
             checkpoint_seconds=0.0, **tiny.FIT,

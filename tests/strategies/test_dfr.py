@@ -7,18 +7,18 @@ import rightreasons as rr
 from rightreasons.datasets import InMemory, Splits
 from rightreasons.errors import InvalidSettingError
 from rightreasons.strategies import DFR
-from rightreasons.strategies.dfr import balanced_places
+from rightreasons.strategies.dfr import draw_balanced
 
 QUICK = {"num_draws": 2, "head_epochs": 3}
 
 
 def test_groups_are_equally_many():
     group = torch.tensor([0] * 7 + [1] * 3 + [-1] * 4 + [2] * 5)
-    places = balanced_places(group, np.random.default_rng(0))
-    assert torch.bincount(group[places]).tolist() == [3, 3, 3]
-    assert len(set(places.tolist())) == 9
-    others = balanced_places(group, np.random.default_rng(1))
-    assert places.tolist() != others.tolist()
+    indices = draw_balanced(group, np.random.default_rng(0))
+    assert torch.bincount(group[indices]).tolist() == [3, 3, 3]
+    assert len(set(indices.tolist())) == 9
+    others = draw_balanced(group, np.random.default_rng(1))
+    assert indices.tolist() != others.tolist()
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -71,7 +71,7 @@ def test_the_better_head_on_validation_is_kept(
     make_net, tiny_splits, fit_settings, monkeypatch, better
 ):
     answers = iter([0.5, 0.4 + 0.2 * better])
-    monkeypatch.setattr(divdis, "_quality", lambda model, val: next(answers))
+    monkeypatch.setattr(divdis, "_measure_quality", lambda model, val: next(answers))
     kept = []
     use_second = TwoHeads.use_second
 
@@ -110,9 +110,9 @@ def test_without_groups_by_accuracy(make_net, tiny_splits):
     batch = tiny_splits.val.batch
     bare = InMemory(rr.Batch(x=batch.x, y=batch.y))
     net = make_net()
-    assert divdis._quality(net, bare) == rr.evaluate(net, bare, ["accuracy"])["accuracy"]
+    assert divdis._measure_quality(net, bare) == rr.evaluate(net, bare, ["accuracy"])["accuracy"]
     worst = rr.evaluate(net, tiny_splits.val, ["group_accuracy"])["group_accuracy/worst"]
-    assert divdis._quality(net, tiny_splits.val) == worst
+    assert divdis._measure_quality(net, tiny_splits.val) == worst
 
 
 def test_it_needs_validation_data(make_net, tiny_splits, fit_settings):

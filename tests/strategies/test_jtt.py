@@ -5,7 +5,7 @@ import torch
 import rightreasons as rr
 from rightreasons.errors import InvalidSettingError
 from rightreasons.strategies import JTT
-from rightreasons.strategies.jtt import wrong_answers
+from rightreasons.strategies.jtt import find_errors
 from rightreasons.strategies.strategy import Stages
 
 
@@ -38,7 +38,7 @@ def test_errors_of_the_first_model_are_repeated(make_net, tiny_splits, fit_setti
 
 def test_no_errors_are_told(make_net, tiny_splits, fit_settings, caplog, monkeypatch):
     monkeypatch.setattr(
-        "rightreasons.strategies.jtt.wrong_answers", lambda model, data: [np.zeros(64, dtype=bool)]
+        "rightreasons.strategies.jtt.find_errors", lambda model, data: [np.zeros(64, dtype=bool)]
     )
     fitted = JTT().fit(make_net(), rr.recipes.erm(), tiny_splits, **fit_settings)
     assert "made no error on the training data" in caplog.text
@@ -47,7 +47,7 @@ def test_no_errors_are_told(make_net, tiny_splits, fit_settings, caplog, monkeyp
 
 def test_wrong_answers(make_net, tiny_splits):
     net = make_net()
-    (wrong,) = wrong_answers(net, tiny_splits.val)
+    (wrong,) = find_errors(net, tiny_splits.val)
     expected = net.eval()(tiny_splits.val.batch.x).argmax(dim=1) != tiny_splits.val.labels
     assert wrong.tolist() == expected.tolist()
 

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from rightreasons.errors import InvalidSettingError
-from rightreasons.strategies.last_linear import features_of, last_linear, read_inputs
+from rightreasons.strategies.last_linear import compute_features, last_linear, read_inputs
 
 
 def test_it_is_found_by_what_it_gives(make_net):
@@ -32,7 +32,7 @@ def test_a_model_that_ends_otherwise():
 
 def test_features_are_what_it_is_given(make_net, tiny_splits):
     net = make_net()
-    features = features_of(net, net[4], tiny_splits.val)
+    features = compute_features(net, net[4], tiny_splits.val)
     assert net.training
     expected = net.eval()[:4](tiny_splits.val.batch.x)
     torch.testing.assert_close(features, expected.detach())

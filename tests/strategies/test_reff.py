@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import rightreasons as rr
-from rightreasons.annotators import PseudoAnnotator, few_places
+from rightreasons.annotators import PseudoAnnotator, draw_annotated
 from rightreasons.datasets import InMemory, Splits
 from rightreasons.errors import InvalidSettingError
 from rightreasons.strategies import ReFF
@@ -36,7 +36,7 @@ def test_it_trains_with_masks_by_hand_and_predicted(run):
     assert [row["stage"] for row in fitted.history] == ["annotator", "train", "train"]
     assert ["accuracy" in row for row in fitted.history] == [False, True, True]
     train = splits.train.batch
-    kept = few_places(train.y, torch.ones(64).bool(), 4)
+    kept = draw_annotated(train.y, torch.ones(64).bool(), 4)
     batch = seen["train"].take(torch.arange(64))
     assert batch.annotated.nonzero().flatten().tolist() == kept.tolist()
     assert torch.equal(batch.mask[kept], train.mask[kept])

@@ -23,7 +23,7 @@ def train_twice(stages, net):
     objective = rr.recipes.erm().as_objective()
     for name in ("one", "two"):
         stages.fit(name, net, objective, stages.data.train, epochs=1)
-    return stages.finished(net)
+    return stages.finish(net)
 
 
 def test_every_fit_has_its_folder_and_the_whole_its_log(make_stages, make_net, tmp_path):
@@ -73,15 +73,15 @@ def test_what_is_worked_out_is_kept_and_read_back(make_stages, tmp_path):
     def never():
         raise AssertionError("it is there already")
 
-    in_memory = make_stages().kept("numbers", 3, chunks)
-    on_disk = make_stages(tmp_path).kept("numbers", 3, chunks)
+    in_memory = make_stages().compute_once("numbers", 3, chunks)
+    on_disk = make_stages(tmp_path).compute_once("numbers", 3, chunks)
     assert isinstance(on_disk, np.memmap)
     assert (tmp_path / "stage-1-numbers.npy").exists()
-    again = make_stages(tmp_path, resume=True).kept("numbers", 3, never)
+    again = make_stages(tmp_path, resume=True).compute_once("numbers", 3, never)
     for rows in (in_memory, on_disk, again):
         assert rows.tolist() == [[1, 2], [3, 4], [5, 6]]
     with pytest.raises(CheckpointMismatchError, match="to have 4 rows, .*but it has 3"):
-        make_stages(tmp_path, resume=True).kept("numbers", 4, never)
+        make_stages(tmp_path, resume=True).compute_once("numbers", 4, never)
 
 
 def test_a_chunk_that_fails_leaves_nothing(make_stages, tmp_path):
@@ -90,14 +90,14 @@ def test_a_chunk_that_fails_leaves_nothing(make_stages, tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        make_stages(tmp_path).kept("errors", 4, chunks)
+        make_stages(tmp_path).compute_once("errors", 4, chunks)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_finished_run_no_longer_needs(make_stages, make_net, tmp_path):
     assert not is_begun(tmp_path)
     stages = make_stages(tmp_path)
-    stages.kept("masks", 1, lambda: [np.zeros(1)])
+    stages.compute_once("masks", 1, lambda: [np.zeros(1)])
     train_twice(stages, make_net())
     assert is_begun(tmp_path)
     assert [path.relative_to(tmp_path).as_posix() for path in resume_files(tmp_path)] == [

@@ -2,7 +2,10 @@
 
 from rightreasons.annotators.annotator import PseudoAnnotator as PseudoAnnotator
 from rightreasons.annotators.hand_masks import annotated_by_hand as annotated_by_hand
+from rightreasons.annotators.hand_masks import draw_annotated as draw_annotated
 from rightreasons.annotators.hand_masks import few_places as few_places
+from rightreasons.annotators.hand_masks import find_annotated as find_annotated
+from rightreasons.annotators.hand_masks import keep_annotations as keep_annotations
 from rightreasons.annotators.hand_masks import with_few as with_few
 from rightreasons.annotators.losses import Pix2Pix as Pix2Pix
 from rightreasons.annotators.losses import Segmentation as Segmentation
@@ -29,7 +32,10 @@ __all__ = [
     "UNet",
     "annotate_rest",
     "annotated_by_hand",
+    "draw_annotated",
     "few_places",
+    "find_annotated",
+    "keep_annotations",
     "mask_quality",
     "mask_uncertainty",
     "next_to_annotate",

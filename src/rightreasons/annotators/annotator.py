@@ -1,4 +1,4 @@
-"""The pseudo-annotator: from a handful of annotated images to a soft mask of any."""
+"""The pseudo-annotator: learns from a few annotated images to predict soft masks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from safetensors.torch import save
 from torch import Tensor, optim
 from typing_extensions import override
 
-from rightreasons.annotators.augmentation import augmented, checked_degrees
-from rightreasons.annotators.hand_masks import annotated_samples, refuse_maskless
+from rightreasons.annotators.augmentation import augment, check_degrees
+from rightreasons.annotators.hand_masks import load_annotated, refuse_maskless
 from rightreasons.annotators.losses import Pix2Pix, Segmentation
 from rightreasons.annotators.networks import SMALLEST_SIDE, MaskNet, PatchDiscriminator, UNet
 from rightreasons.annotators.quality import mask_uncertainty
@@ -42,40 +42,40 @@ from rightreasons.training.distributed import seeded
 from rightreasons.training.fit import Fit, fit
 from rightreasons.types import Batch
 
-__all__ = ["OBJECTIVES", "InTurn", "PseudoAnnotator", "in_turn"]
+__all__ = ["OBJECTIVES", "PseudoAnnotator", "RotatingSubset", "resize_epoch"]
 
 
-def in_turn(data: Dataset, *, num: int, seed: int = 0) -> Dataset:
-    """The data repeated to ``num`` samples, or, if they are more, so many in each epoch.
+def resize_epoch(data: Dataset, *, num: int, seed: int = 0) -> Dataset:
+    """Change the number of samples in an epoch: repeat few samples, or rotate through many.
 
     Args:
         data: At least one sample.
-        num: Samples an epoch.
-        seed: Random seed for the order of samples, as for `InTurn`.
+        num: Samples in each epoch.
+        seed: Random seed for the order of samples, as for `RotatingSubset`.
 
     Example:
         >>> from rightreasons.datasets import InMemory
         >>> data = InMemory(Batch(x=torch.arange(3.0)[:, None], y=torch.zeros(3).long()))
-        >>> in_turn(data, num=4).take(torch.arange(4)).x.flatten()
+        >>> resize_epoch(data, num=4).take(torch.arange(4)).x.flatten()
         tensor([0., 1., 2., 0.])
-        >>> parts = [in_turn(data, num=2).at_epoch(epoch) for epoch in (0, 1)]
+        >>> parts = [resize_epoch(data, num=2).at_epoch(epoch) for epoch in (0, 1)]
         >>> sorted({float(x) for part in parts for x in part.take(torch.arange(2)).x})
         [0.0, 1.0, 2.0]
     """
     if len(data) <= num:
         return Selected(data, torch.arange(num) % len(data))
-    return InTurn(data, num=num, seed=seed)
+    return RotatingSubset(data, num=num, seed=seed)
 
 
-class InTurn(TransformedDataset):
-    """More samples than an epoch has place for: each epoch goes on where the last one ended.
+class RotatingSubset(TransformedDataset):
+    """A part of the samples in each epoch: every epoch continues where the last one ended.
 
-    They are in a random order, so that a training that is over before all had their turn has seen
-    some of every kind, however they were sorted. Itself it is what the first epoch sees.
+    Samples are in a random order, so that a short training sees all kinds of samples even if the
+    data are sorted. Outside training, the data set is that of the first epoch.
 
     Args:
         data: All samples.
-        num: Samples an epoch, fewer than there are.
+        num: Samples in each epoch, fewer than ``data`` has.
         seed: Random seed for the order of samples.
     """
 
@@ -114,10 +114,10 @@ FORMAT = 2
 
 @final
 class PseudoAnnotator:
-    """A U-Net that learns masks from the annotated few, and predicts soft ones of the rest.
+    """A U-Net that learns from a few annotated images, and predicts soft masks of all others.
 
-    Polarity is the library's throughout: a pixel of a predicted mask is the probability that the
-    model must *not* look there. The paper's annotations are the other way round.
+    Each pixel of a predicted mask is the probability that the model must *not* look there. The
+    paper's annotations have the other polarity.
 
     Differs from the paper: ``objective="segmentation"`` is the default. The paper has pix2pix
     with Adam at a rate of 2e-4 and betas (0.5, 0.999), batches of 4 images and 30,000 updates:
@@ -128,16 +128,16 @@ class PseudoAnnotator:
         objective: ``"segmentation"``: cross-entropy and Dice; ``"pix2pix"``: the adversarial game.
         width: Channels of generator and discriminator at the full resolution.
         depth: How often the generator halves the resolution.
-        num_updates: Steps of the optimizer, however many annotations there are.
-        batch_size: Images a step; None is the objective's own, 16 or 4.
-        lr: Adam's rate; None is the objective's own, 2e-3 (to 0 along a cosine) or 2e-4.
+        num_updates: Steps of the optimizer, for any number of annotations.
+        batch_size: Images in each step; None is the objective's default, 16 or 4.
+        lr: Adam's rate; None is the objective's default, 2e-3 (to 0 along a cosine) or 2e-4.
         l1_weight: Weight of pix2pix's L1 loss; 100 in pix2pix.
         flip: Mirror images left and right in half of the cases, and average the predictions of an
             image and its mirror image.
-        shift: Move images by up to so many pixels.
-        degrees: Turn images by up to so much.
-        paste: Share of the images that get what is marked in another one pasted into them; for
-            masks of things on an image, not of what is around one.
+        shift: Largest shift of images, in pixels.
+        degrees: Largest rotation of images, in degrees.
+        paste: Fraction of the images that get the masked pixels of another image pasted into
+            them. Use it if masks mark objects on an image, not the background.
         seed: Random seed for initial weights, order of samples and augmentation.
 
     Example:
@@ -168,20 +168,20 @@ class PseudoAnnotator:
         seed: int = 0,
     ) -> None:
         self.objective = check_choice("objective", objective, OBJECTIVES)
-        own = OPTIMIZATION[self.objective]
+        defaults = OPTIMIZATION[self.objective]
         self.settings: dict[str, Any] = {
             "objective": self.objective,
             "width": check_integer("width", width, low=2),
             "depth": check_integer("depth", depth, low=1, high=8),
             "num_updates": check_integer("num_updates", num_updates),
             "batch_size": check_integer(
-                "batch_size", own["batch_size"] if batch_size is None else batch_size
+                "batch_size", defaults["batch_size"] if batch_size is None else batch_size
             ),
-            "lr": positive_float("lr", own["lr"] if lr is None else lr),
+            "lr": positive_float("lr", defaults["lr"] if lr is None else lr),
             "l1_weight": positive_float("l1_weight", l1_weight),
             "flip": check_flag("flip", flip),
             "shift": check_integer("shift", shift, low=0),
-            "degrees": checked_degrees(degrees),
+            "degrees": check_degrees(degrees),
             "paste": check_fraction("paste", paste, below_one=True),
             "seed": check_integer("seed", seed, low=0),
         }
@@ -194,11 +194,11 @@ class PseudoAnnotator:
 
         Args:
             data: Images with masks.
-            train: `fit`, or what stands for it in a strategy.
-            settings: Further ones of `fit`: ``out``, ``resume``, ``progress``, ``accelerator``.
+            train: `fit`, or a strategy's function in its place.
+            settings: Further settings of `fit`: ``out``, ``resume``, ``progress``, ``accelerator``.
 
         Returns:
-            Itself.
+            The annotator itself.
         """
         refuse_maskless(data)
         channels, *size = data.card.shape
@@ -207,14 +207,14 @@ class PseudoAnnotator:
                 f"Expected images of at least {SMALLEST_SIDE} x {SMALLEST_SIDE} pixels for "
                 f'objective="pix2pix", but got {size[0]} x {size[1]}. Use objective="segmentation".'
             )
-        some, own = InMemory(annotated_samples(data)), self.settings
-        epochs = math.ceil(own["num_updates"] / UPDATES_PER_EPOCH)
-        updates = math.ceil(own["num_updates"] / epochs)
-        seen = augmented(
-            in_turn(some, num=updates * own["batch_size"], seed=own["seed"]),
-            **{name: own[name] for name in ("flip", "shift", "degrees", "paste", "seed")},
+        samples, values = InMemory(load_annotated(data)), self.settings
+        epochs = math.ceil(values["num_updates"] / UPDATES_PER_EPOCH)
+        updates = math.ceil(values["num_updates"] / epochs)
+        seen = augment(
+            resize_epoch(samples, num=updates * values["batch_size"], seed=values["seed"]),
+            **{name: values[name] for name in ("flip", "shift", "degrees", "paste", "seed")},
         )
-        net = self._built(channels)
+        net = self._build_net(channels)
         train(
             net,
             self._term(),
@@ -225,11 +225,11 @@ class PseudoAnnotator:
                 "clip": None,
                 "accumulate": 1,
                 "epochs": epochs,
-                "batch_size": own["batch_size"],
-                "lr": own["lr"],
-                "optimizer": partial(optim.Adam, lr=own["lr"], betas=BETAS[self.objective]),
+                "batch_size": values["batch_size"],
+                "lr": values["lr"],
+                "optimizer": partial(optim.Adam, lr=values["lr"], betas=BETAS[self.objective]),
                 "scheduler": OPTIMIZATION[self.objective]["scheduler"],
-                "seed": own["seed"],
+                "seed": values["seed"],
                 **settings,
             },
         )
@@ -240,26 +240,26 @@ class PseudoAnnotator:
         """Soft masks of images ``(N, C, H, W)``, ``(N, 1, H, W)`` in [0, 1], on the CPU."""
         generator = self._generator(x)
         return torch.cat(
-            [self._soft(generator, some) for some in torch.split(x, PREDICTED_TOGETHER)]
+            [self._predict(generator, part) for part in torch.split(x, PREDICTED_TOGETHER)]
         )
 
     def uncertainty(self, x: Tensor) -> Tensor:
-        """How unsure the mask of each image is, in bits a pixel, see `mask_uncertainty`."""
+        """Uncertainty of each image's mask, in bits per pixel, see `mask_uncertainty`."""
         return mask_uncertainty(self.masks(x))
 
     def features(self, x: Tensor) -> Tensor:
-        """What each image is like to the generator, ``(N, F)``, see `UNet.features`."""
+        """Features of each image in the generator, ``(N, F)``, see `UNet.features`."""
         generator = self._generator(x)
-        place = generator.last.weight
+        weight = generator.last.weight
         with torch.no_grad():
             parts = [
-                generator.features(some.to(place)) for some in torch.split(x, PREDICTED_TOGETHER)
+                generator.features(part.to(weight)) for part in torch.split(x, PREDICTED_TOGETHER)
             ]
         return torch.cat(parts).float().cpu()
 
     def digest(self) -> str:
         """A SHA-256 over the settings and the weights."""
-        net = self._fitted()
+        net = self._fitted_net()
         state = {
             name: value.detach().cpu().contiguous() for name, value in net.state_dict().items()
         }
@@ -269,21 +269,26 @@ class PseudoAnnotator:
 
     def save(self, folder: str | Path) -> None:
         """Write ``annotator.json`` and ``model.safetensors``."""
-        net, path = self._fitted(), writable_folder(folder)
-        told = {"settings": self.settings, "channels": net.generator.channels}
-        write_json(path / "annotator.json", {"format": FORMAT, **told, "sha256": self.digest()})
+        net, path = self._fitted_net(), writable_folder(folder)
+        content = {
+            "format": FORMAT,
+            "settings": self.settings,
+            "channels": net.generator.channels,
+            "sha256": self.digest(),
+        }
+        write_json(path / "annotator.json", content)
         save_weights(path / "model.safetensors", net)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Read back what `save` wrote."""
+        """Read a pseudo-annotator that `save` wrote."""
         path = Path(folder) / "annotator.json"
         try:
-            told = json.loads(path.read_text())
-            if told["format"] != FORMAT:
-                raise ValueError(f"its format is {told['format']}, not {FORMAT}; fit it anew")
-            annotator = cls(**told["settings"])
-            net = annotator._built(told["channels"])
+            content = json.loads(path.read_text())
+            if content["format"] != FORMAT:
+                raise ValueError(f"its format is {content['format']}, not {FORMAT}; fit it anew")
+            annotator = cls(**content["settings"])
+            net = annotator._build_net(content["channels"])
         except OSError as error:
             raise RunNotFoundError(
                 f"Expected a pseudo-annotator in {folder}, but it has no annotator.json."
@@ -296,7 +301,7 @@ class PseudoAnnotator:
         annotator._net = net.eval()
         return annotator
 
-    def _built(self, channels: int) -> MaskNet:
+    def _build_net(self, channels: int) -> MaskNet:
         width, depth = self.settings["width"], self.settings["depth"]
         with seeded(self.settings["seed"]):
             generator = UNet(channels=channels, width=width, depth=depth)
@@ -309,7 +314,7 @@ class PseudoAnnotator:
             return Segmentation()
         return Pix2Pix(l1_weight=self.settings["l1_weight"])
 
-    def _fitted(self) -> MaskNet:
+    def _fitted_net(self) -> MaskNet:
         if self._net is None:
             raise InvalidSettingError(
                 "Expected a pseudo-annotator that was fitted, but this one was not. Call "
@@ -318,7 +323,7 @@ class PseudoAnnotator:
         return self._net
 
     def _generator(self, x: Tensor) -> UNet:
-        generator = self._fitted().generator
+        generator = self._fitted_net().generator
         if x.ndim != 4 or x.shape[1] != generator.channels:
             raise InvalidBatchError(
                 f"Expected images (N, {generator.channels}, H, W), as the pseudo-annotator was "
@@ -326,7 +331,7 @@ class PseudoAnnotator:
             )
         return generator
 
-    def _soft(self, generator: UNet, x: Tensor) -> Tensor:
+    def _predict(self, generator: UNet, x: Tensor) -> Tensor:
         with torch.no_grad():
             moved = x.to(generator.last.weight)
             soft = torch.sigmoid(generator(moved))

@@ -1,4 +1,4 @@
-"""The samples that people annotated by hand."""
+"""Samples that people annotated: find them, draw some, and keep only their masks."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ from rightreasons.types import Batch
 __all__ = [
     "CHUNK",
     "annotated_by_hand",
-    "annotated_samples",
-    "before_augmentation",
+    "change_below_augmentation",
+    "draw_annotated",
     "few_places",
-    "one_channel",
+    "find_annotated",
+    "keep_annotations",
+    "load_annotated",
+    "merge_channels",
     "refuse_maskless",
     "with_few",
 ]
@@ -45,13 +48,13 @@ def refuse_maskless(data: Dataset) -> None:
         )
 
 
-def annotated_by_hand(data: Dataset) -> Tensor:
-    """Whether each sample was annotated, ``(N,)``; reads all of them once.
+def find_annotated(data: Dataset) -> Tensor:
+    """Find which samples were annotated, ``(N,)`` booleans; reads all samples once.
 
     Example:
         >>> from rightreasons.datasets import decoy_digits, mask_fraction
         >>> few = mask_fraction(decoy_digits(), fraction=0.02).train
-        >>> int(annotated_by_hand(few).sum())
+        >>> int(find_annotated(few).sum())
         20
     """
     refuse_maskless(data)
@@ -64,49 +67,53 @@ def annotated_by_hand(data: Dataset) -> Tensor:
     return torch.cat(flags)
 
 
-def one_channel(batch: Batch) -> Tensor:
-    """The mask with one channel and full size, ``(N, 1, H, W)``; the largest where several are."""
+def merge_channels(batch: Batch) -> Tensor:
+    """Merge a mask's channels to one by their maximum, in full size, ``(N, 1, H, W)``."""
     if batch.mask is None:
         raise InvalidSettingError("Expected a batch with a `mask`, but got none.")
     return batch.mask.amax(dim=1, keepdim=True).expand(-1, 1, *batch.x.shape[2:])
 
 
-def annotated_samples(data: Dataset) -> Batch:
-    """The annotated samples, held in memory, with masks of one channel and a single label.
+def load_annotated(data: Dataset) -> Batch:
+    """Load the annotated samples into memory, with masks of one channel and a single label.
 
     Raises:
         InvalidSettingError: There are fewer than two, or all masks are wholly 0 or wholly 1.
     """
-    places = annotated_by_hand(data).nonzero().flatten()
-    if len(places) < FEWEST:
+    indices = find_annotated(data).nonzero().flatten()
+    if len(indices) < FEWEST:
         raise InvalidSettingError(
             f"Expected at least {FEWEST} annotated samples to learn masks from, but "
-            f"{data.card.name!r} has {len(places)} of {len(data)}. Annotate more images."
+            f"{data.card.name!r} has {len(indices)} of {len(data)}. Annotate more images."
         )
     parts = [
-        Batch.trusted(x=batch.x, y=torch.zeros_like(batch.y), mask=one_channel(batch).contiguous())
-        for batch in data.batches(torch.split(places, CHUNK))
+        Batch.trusted(
+            x=batch.x, y=torch.zeros_like(batch.y), mask=merge_channels(batch).contiguous()
+        )
+        for batch in data.batches(torch.split(indices, CHUNK))
     ]
     samples = Batch.collate(parts)
     low, high = (float(value) for value in torch.aminmax(samples.mask))  # type: ignore[arg-type]
     if low == high:
         raise InvalidSettingError(
-            f"Expected annotations that mark a part of some images, but all {len(places)} masks "
+            f"Expected annotations that mark a part of some images, but all {len(indices)} masks "
             f"of {data.card.name!r} are {low:g} everywhere: there is nothing to learn. Mark, with "
             "1, what the model must not look at, and leave the rest 0."
         )
     return samples
 
 
-def few_places(labels: Tensor, annotated: Tensor, num_per_class: int, *, seed: int = 0) -> Tensor:
-    """Draw annotated samples, so many of each class; all of a class that has fewer.
+def draw_annotated(
+    labels: Tensor, annotated: Tensor, num_per_class: int, *, seed: int = 0
+) -> Tensor:
+    """Draw the same number of annotated samples from each class; all of a class with fewer.
 
-    For one seed those of a smaller number are among those of a larger one.
+    With the same seed, a smaller draw is part of a larger one.
 
     Args:
-        labels: ``(N,)``.
+        labels: Labels ``(N,)``.
         annotated: ``(N,)`` booleans.
-        num_per_class: From 1.
+        num_per_class: Samples to draw from each class, at least 1.
         seed: Random seed for the draw.
 
     Returns:
@@ -114,42 +121,48 @@ def few_places(labels: Tensor, annotated: Tensor, num_per_class: int, *, seed: i
 
     Example:
         >>> labels = torch.tensor([0, 0, 0, 1, 1])
-        >>> labels[few_places(labels, torch.tensor([True] * 4 + [False]), 2)]
+        >>> labels[draw_annotated(labels, torch.tensor([True] * 4 + [False]), 2)]
         tensor([0, 0, 1])
     """
     check_integer("num_annotations", num_per_class)
-    known, by_hand = labels.cpu().numpy(), annotated.cpu().numpy()
-    kept = [
+    known, is_annotated = labels.cpu().numpy(), annotated.cpu().numpy()
+    drawn = [
         random_stream(seed, "few", int(label)).permutation(members)[:num_per_class]
         for label in np.unique(known)
-        for members in [np.flatnonzero((known == label) & by_hand)]
+        for members in [np.flatnonzero((known == label) & is_annotated)]
     ]
-    return torch.from_numpy(np.sort(np.concatenate(kept)))
+    return torch.from_numpy(np.sort(np.concatenate(drawn)))
 
 
-def with_few(data: Dataset, places: Tensor) -> Dataset:
-    """The data with the masks at ``places`` alone; the others are zero and not annotated."""
-    key = f"few {places.tolist()}"
-    return before_augmentation(data, lambda base: keep_masks(base, places, key=key))
+def keep_annotations(data: Dataset, indices: Tensor) -> Dataset:
+    """Keep only the masks at ``indices``; the others become zero and not annotated."""
+    key = f"few {indices.tolist()}"  # part of the data's digest: must not change
+    return change_below_augmentation(data, lambda base: keep_masks(base, indices, key=key))
 
 
-def before_augmentation(data: Dataset, change: Callable[[Dataset], Dataset]) -> Dataset:
-    """Change data whose images are augmented on the way, below the augmentation.
+# Names of earlier versions.
+annotated_by_hand = find_annotated
+few_places = draw_annotated
+with_few = keep_annotations
+
+
+def change_below_augmentation(data: Dataset, change: Callable[[Dataset], Dataset]) -> Dataset:
+    """Change the masks of data below their augmentation, where a mask fits its image.
 
     Args:
-        data: Perhaps `Augmented`, perhaps with changed masks on top of that.
-        change: What gives the data other masks, each for an image as it is in the data.
+        data: Data that may be `Augmented`, and may have changed masks on top of that.
+        change: Gives data other masks, each for an image that is not augmented.
     """
     if isinstance(data, Augmented):
         return data.rebase(change(data.base))
     if isinstance(data, ChangedMasks):
-        own = data
-        return before_augmentation(
-            data.base, lambda base: change(ChangedMasks(base, own.change, key=own.key))
+        top = data
+        return change_below_augmentation(
+            data.base, lambda base: change(ChangedMasks(base, top.change, key=top.key))
         )
-    inside: object = data
-    while (inside := getattr(inside, "base", None)) is not None:
-        if isinstance(inside, Augmented):
+    below: object = data
+    while (below := getattr(below, "base", None)) is not None:
+        if isinstance(below, Augmented):
             raise InvalidSettingError(
                 f"Expected data that are flipped and cropped last, but {type(data).__name__} is "
                 "on top of that, where a mask would not fit its image. Put `Augmented` on top."

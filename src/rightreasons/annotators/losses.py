@@ -1,4 +1,4 @@
-"""What the annotator minimises: a segmentation loss, or pix2pix's."""
+"""Losses of the annotator: segmentation, or pix2pix."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SMOOTHING = 1.0
 
 
 def dice(soft: Tensor, mask: Tensor, *, smoothing: float = SMOOTHING) -> Tensor:
-    r"""How much two masks overlap, of each sample: 0 to 1.
+    r"""The overlap of two masks, for each sample: 0 to 1.
 
     .. math:: \frac{2 \sum_i p_i m_i + s}{\sum_i p_i + \sum_i m_i + s}
 
     Args:
         soft: ``(N, ...)`` in [0, 1].
         mask: The true mask, in the same shape.
-        smoothing: :math:`s`, so that two empty masks overlap wholly.
+        smoothing: :math:`s`, by which two empty masks have an overlap of 1.
 
     Example:
         >>> dice(torch.tensor([[1.0, 1.0]]), torch.tensor([[1.0, 0.0]]), smoothing=0.0)
@@ -43,13 +43,13 @@ def dice(soft: Tensor, mask: Tensor, *, smoothing: float = SMOOTHING) -> Tensor:
 
 @final
 class Segmentation(Term):
-    r"""Cross-entropy of pixels, and what Dice lacks to 1 inside the mask and outside.
+    r"""Cross-entropy of pixels, plus 1 minus the mean Dice overlap inside and outside the mask.
 
     .. math:: \frac{1}{HW} \sum_i \mathrm{BCE}(p_i, m_i) + 1 -
               \tfrac12 \bigl( \mathrm{Dice}(p, m) + \mathrm{Dice}(1 - p, 1 - m) \bigr)
 
-    Unit: nats a pixel, and none. Dice counts a small mask, or a small rest, as much as a large
-    one. For a `MaskNet`.
+    Unit: nats per pixel, plus a number without unit. Dice weighs a small region as much as a
+    large one. For a `MaskNet`.
     """
 
     layers = ("generator",)
@@ -64,32 +64,32 @@ class Segmentation(Term):
         return pixels.mean(dim=(1, 2, 3)) + 1 - overlap
 
 
-def patch_loss(judged: Tensor, *, by_hand: bool) -> Tensor:
-    """The mean cross-entropy of a discriminator's patches against one answer, ``(N,)``.
+def patch_loss(logits: Tensor, *, drawn: bool) -> Tensor:
+    """The mean cross-entropy of a discriminator's patches against one label, ``(N,)``.
 
     Args:
-        judged: ``(N, 1, h, w)``, logits.
-        by_hand: The answer: drawn by hand, or made.
+        logits: Logits of the patches, ``(N, 1, h, w)``.
+        drawn: The label: True for a mask drawn by a person, False for a generated one.
 
     Example:
-        >>> patch_loss(torch.zeros(1, 1, 2, 2), by_hand=True).exp()
+        >>> patch_loss(torch.zeros(1, 1, 2, 2), drawn=True).exp()
         tensor([2.])
     """
-    answer = torch.full_like(judged, float(by_hand))
-    losses = functional.binary_cross_entropy_with_logits(judged, answer, reduction="none")
+    label = torch.full_like(logits, float(drawn))
+    losses = functional.binary_cross_entropy_with_logits(logits, label, reduction="none")
     return losses.mean(dim=(1, 2, 3))
 
 
 @final
 class Pix2Pix(Term):
-    r"""The adversarial game of pix2pix, both sides at once, and the distance of masks.
+    r"""The adversarial losses of pix2pix, of both nets at once, and the distance of masks.
 
     .. math:: \underbrace{-\log D(x, G(x)) + \lambda \, \tfrac{1}{HW} \lVert G(x) - m \rVert_1
               }_{\text{moves } G} \;
               \underbrace{- \tfrac12 \log D(x, m) - \tfrac12 \log(1 - D(x, G(x)))
               }_{\text{moves } D}
 
-    where :math:`\log D` is the mean over patches. Each side's gradient reaches its own weights
+    where :math:`\log D` is the mean over patches. Each loss changes the weights of its own net
     alone. For a `MaskNet` with a discriminator.
 
     Differs from the paper, which trains "in the same way as pix2pix": D steps first, then G. Here
@@ -117,11 +117,13 @@ class Pix2Pix(Term):
                 f"Expected a MaskNet with a discriminator for Pix2Pix, but got "
                 f"{type(net).__name__}. Use MaskNet(generator, PatchDiscriminator(...))."
             )
-        judge, x, mask = net.discriminator, probe.features, probe.mask
-        made = torch.sigmoid(probe.activations["generator"])
-        fixed = {name: weight.detach() for name, weight in judge.named_parameters()}
-        fooled = patch_loss(functional_call(judge, fixed, (x, made)), by_hand=True)
-        distance = (made - mask).abs().mean(dim=(1, 2, 3))
-        known = patch_loss(judge(x, mask), by_hand=True)
-        caught = patch_loss(judge(x, made.detach()), by_hand=False)
-        return fooled + self.l1_weight * distance + (known + caught) / 2
+        discriminator, x, mask = net.discriminator, probe.features, probe.mask
+        generated = torch.sigmoid(probe.activations["generator"])
+        # The generator's loss sees fixed weights of the discriminator, and the discriminator's
+        # loss a detached mask, so that one backward pass serves both nets.
+        fixed = {name: weight.detach() for name, weight in discriminator.named_parameters()}
+        fooling = patch_loss(functional_call(discriminator, fixed, (x, generated)), drawn=True)
+        distance = (generated - mask).abs().mean(dim=(1, 2, 3))
+        on_drawn = patch_loss(discriminator(x, mask), drawn=True)
+        on_generated = patch_loss(discriminator(x, generated.detach()), drawn=False)
+        return fooling + self.l1_weight * distance + (on_drawn + on_generated) / 2

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from rightreasons.annotators.hand_masks import CHUNK, before_augmentation, one_channel
+from rightreasons.annotators.hand_masks import CHUNK, change_below_augmentation, merge_channels
 from rightreasons.core.checks import check_choice
 from rightreasons.core.files import writable_folder, write_atomically
 from rightreasons.core.progress import progress
@@ -34,32 +34,32 @@ __all__ = [
     "write_masks",
 ]
 
-
 POLARITIES = ("irrelevant", "relevant")
 THRESHOLD = 0.5
 SUFFIXES = (".png", ".bmp", ".gif", ".jpeg", ".jpg", ".tif", ".tiff", ".webp")
 SHOWN = 5
+LEVELS = 255
 
 logger = logging.getLogger("rightreasons")
 
 
 def file_names(data: Dataset) -> list[str] | None:
-    """The file of each sample, if images are read from files when asked for; else None."""
+    """The file of each sample, if images are read from files; else None."""
     if isinstance(data, ImageStream):
         return [entry.file for entry in data.entries]
     if isinstance(data, Selected):
         below = file_names(data.base)
-        return None if below is None else [below[place] for place in data.places.tolist()]
+        return None if below is None else [below[index] for index in data.places.tolist()]
     return file_names(data.base) if isinstance(data, TransformedDataset) else None
 
 
 class MaskFiles(TransformedDataset):
-    """A data set whose masks are those given here, and no others.
+    """A data set with the masks given here, in place of its own.
 
     Args:
         base: Images ``(C, H, W)``.
-        bits: A mask for each of them.
-        annotated: ``(N,)``: which masks there are.
+        bits: A mask for each image.
+        annotated: ``(N,)`` booleans: which images have a mask.
     """
 
     def __init__(self, base: Dataset, bits: MaskBits, annotated: Tensor) -> None:
@@ -90,24 +90,23 @@ class MaskFiles(TransformedDataset):
 
 
 def with_mask_files(data: Dataset, folder: str | Path, *, polarity: str) -> Dataset:
-    """Take the masks of some images from a folder; the data's own are put aside.
+    """Read the masks of some images from a folder, in place of the data's own masks.
 
-    A mask is a black and white image called as the image's file, ``cat/001.jpg`` ->
-    ``001.png`` or, where several images have that name, ``cat/001.png``. Where images have no
-    files of their own it is called as the image's place, ``17.png``. Files that are called as
-    none of the images, such as masks of test images, are not used, which is logged. Where
-    training sees images flipped and cropped, masks move with them.
+    A mask is a black and white image with the name of the image's file: ``cat/001.jpg`` has
+    ``001.png`` or, if several images have that name, ``cat/001.png``. An image without a file has
+    its index as name, ``17.png``. Files that match no image, such as masks of test images, are
+    logged and not used. If training flips and crops images, it changes masks alike.
 
     Args:
         data: Images ``(C, H, W)``.
-        folder: With the masks, PNG by preference.
-        polarity: What is white in them: ``"irrelevant"``, what the model must not look at, or
-            ``"relevant"``, what it should look at (inverted here).
+        folder: Folder with the masks, preferably PNG.
+        polarity: What white means: ``"irrelevant"``, pixels the model must not look at, or
+            ``"relevant"``, pixels it should look at (inverted here).
 
     Raises:
         DatasetNotFoundError: There is no such folder, or no mask of any image in it.
-        DatasetCorruptError: A file is called as several images, several as one image, or one of
-            them cannot be read.
+        DatasetCorruptError: A file matches several images, several files match one image, or a
+            file cannot be read.
     """
     check_choice("polarity", polarity, POLARITIES)
     if len(data.card.shape) != 3:
@@ -115,56 +114,57 @@ def with_mask_files(data: Dataset, folder: str | Path, *, polarity: str) -> Data
             f"Expected images of shape (C, H, W) to read masks for, but {data.card.name!r} has "
             f"samples of shape {data.card.shape}."
         )
-    found = _masks_of(data, Path(folder))
+    files = _match_files(data, Path(folder))
     height, width = data.card.shape[1:]
     rows = np.zeros((len(data), -(-height * width // 8)), dtype=np.uint8)
-    for place, file in found.items():
+    for index, file in files.items():
         try:
             mask = read_mask(file, size=(height, width)) > THRESHOLD
         except DatasetCorruptError as error:
             raise DatasetCorruptError(f"Expected a mask in {file}, but it {error}.") from error
-        rows[place] = pack_masks((mask if polarity == "irrelevant" else ~mask)[None].float())[0]
+        rows[index] = pack_masks((mask if polarity == "irrelevant" else ~mask)[None].float())[0]
     annotated = torch.zeros(len(data), dtype=torch.bool)
-    annotated[list(found)] = True
+    annotated[list(files)] = True
     bits = MaskBits(rows, size=(height, width))
-    return before_augmentation(data, lambda base: MaskFiles(base, bits, annotated))
+    return change_below_augmentation(data, lambda base: MaskFiles(base, bits, annotated))
 
 
-def _masks_of(data: Dataset, folder: Path) -> dict[int, Path]:
-    """The mask file of each place that has one."""
+def _match_files(data: Dataset, folder: Path) -> dict[int, Path]:
+    """Find the mask file of each image that has one, by the image's index."""
     if not folder.is_dir():
         raise DatasetNotFoundError(f"Expected a folder with masks at {folder}, but there is none.")
     files = file_names(data)
-    names = files or [str(place) for place in range(len(data))]
-    places: dict[tuple[str, ...], list[int]] = {}
-    for place, name in enumerate(names):
+    names = files or [str(index) for index in range(len(data))]
+    by_name: dict[tuple[str, ...], list[int]] = {}
+    for index, name in enumerate(names):
         parts = Path(name).with_suffix("").parts if files else (name,)
-        for start in range(len(parts)):  # a mask may be called by any end of the image's path
-            places.setdefault(parts[start:], []).append(place)
+        for start in range(len(parts)):  # a mask's name may be any end of the image's path
+            by_name.setdefault(parts[start:], []).append(index)
     masks: dict[int, Path] = {}
     unused = []
     for file in sorted(one for one in folder.rglob("[!.]*") if one.is_file()):
-        inside = file.relative_to(folder)
-        which = places.get(inside.with_suffix("").parts, [])
-        if file.suffix.lower() not in SUFFIXES or not which:
-            unused.append(str(inside))
+        relative = file.relative_to(folder)
+        matches = by_name.get(relative.with_suffix("").parts, [])
+        if file.suffix.lower() not in SUFFIXES or not matches:
+            unused.append(str(relative))
             continue
-        if len(which) > 1:
-            several = ", ".join(names[place] for place in which[:SHOWN])
-            own = Path(names[which[0]]).with_suffix(".png")
+        if len(matches) > 1:
+            several = ", ".join(names[index] for index in matches[:SHOWN])
+            full_name = Path(names[matches[0]]).with_suffix(".png")
             raise DatasetCorruptError(
-                f"Expected {file} to be called as one image, but {len(which)} are called so: "
-                f"{several}. Put masks into folders as the images are in, such as {folder / own}."
+                f"Expected {file} to be called as one image, but {len(matches)} are called so: "
+                f"{several}. Put masks into folders as the images are in, such as "
+                f"{folder / full_name}."
             )
-        other = masks.setdefault(which[0], file)
+        other = masks.setdefault(matches[0], file)
         if other != file:
             raise DatasetCorruptError(
-                f"Expected one mask for the image {names[which[0]]}, but got {other} and {file}. "
+                f"Expected one mask for the image {names[matches[0]]}, but got {other} and {file}. "
                 "Leave one of them."
             )
-    told = ", ".join(unused[:SHOWN]) + (", …" if len(unused) > SHOWN else "")
+    listed = ", ".join(unused[:SHOWN]) + (", …" if len(unused) > SHOWN else "")
     if not masks:
-        has = f"none of its {len(unused)} files is: {told}" if unused else "it is empty"
+        has = f"none of its {len(unused)} files is: {listed}" if unused else "it is empty"
         hint = "" if files else " Images in memory go by their places; in_memory=False keeps names."
         raise DatasetNotFoundError(
             f"Expected masks in {folder} called as the images, such as "
@@ -175,12 +175,9 @@ def _masks_of(data: Dataset, folder: Path) -> dict[int, Path]:
             "%d of %d files in %s are called as none of the %d images (or are no %s) and are not "
             "used: %s.",
             *(len(unused), len(unused) + len(masks), folder, len(data)),
-            *(", ".join(SUFFIXES), told),
+            *(", ".join(SUFFIXES), listed),
         )
     return masks
-
-
-LEVELS = 255
 
 
 def write_masks(path: str | Path, data: Dataset) -> None:
@@ -189,17 +186,17 @@ def write_masks(path: str | Path, data: Dataset) -> None:
     ::
 
         mask       (N, H, W) bytes; 255 where the model must not look
-        annotated  (N,) booleans: by hand; else predicted
+        annotated  (N,) booleans: True if drawn by a person, False if predicted
         files      (N,) names, if images have files
 
     Args:
         path: Path of the ``.npz`` file.
-        data: As `annotate_rest` gives them.
+        data: Images with masks, such as those from `annotate_rest`.
     """
     masks, annotated = [], []
     with progress("writing masks", total=len(data)) as advance:
         for batch in data.batches(torch.split(torch.arange(len(data)), CHUNK)):
-            masks.append((one_channel(batch)[:, 0] * LEVELS).round().byte().numpy())
+            masks.append((merge_channels(batch)[:, 0] * LEVELS).round().byte().numpy())
             everyone = torch.ones(len(batch), dtype=torch.bool)
             annotated.append((everyone if batch.annotated is None else batch.annotated).numpy())
             advance(len(batch))
@@ -207,19 +204,19 @@ def write_masks(path: str | Path, data: Dataset) -> None:
     files = file_names(data)
     if files is not None:
         arrays["files"] = np.array(files)
-    where = Path(path)
-    writable_folder(where.parent)
-    write_atomically(where, lambda file: np.savez_compressed(file, **arrays))
+    target = Path(path)
+    writable_folder(target.parent)
+    write_atomically(target, lambda file: np.savez_compressed(file, **arrays))
 
 
 def with_mask_archive(data: Dataset, path: str | Path) -> Dataset:
-    """Take the masks of all images from what `write_masks` wrote; the data's own are put aside.
+    """Read the masks of all images that `write_masks` wrote, in place of the data's own masks.
 
-    ``annotated`` is true for masks drawn by hand, as after `annotate_rest`.
+    ``annotated`` is True for masks that a person drew, as after `annotate_rest`.
 
     Args:
-        data: The same images in the same order. That they are the same is known by their files
-            alone, and where these are not known by their number and size.
+        data: The same images in the same order. They are compared by the names of their files; if
+            these are not known, by their number and size.
         path: Path of the ``.npz`` file.
 
     Raises:
@@ -255,4 +252,4 @@ def with_mask_archive(data: Dataset, path: str | Path) -> Dataset:
         )
     height, width = shape[1:]
     bits = MaskBits(mask.reshape(len(data), -1), size=(height, width), soft=True)
-    return before_augmentation(data, lambda base: MaskFiles(base, bits, annotated))
+    return change_below_augmentation(data, lambda base: MaskFiles(base, bits, annotated))

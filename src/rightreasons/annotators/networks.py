@@ -15,11 +15,15 @@ from rightreasons.errors import InvalidSettingError
 __all__ = ["SMALLEST_SIDE", "MaskNet", "PatchDiscriminator", "UNet"]
 
 NUM_GROUPS = 4
+SMALLEST_SIDE = 24
+NUM_LAYERS = 5
+NUM_HALVINGS = 3
+SLOPE = 0.2
 
 
 @final
 class UNet(nn.Module):
-    """An encoder and a decoder, with what each resolution saw handed across.
+    """An encoder and a decoder with skip connections at each resolution.
 
     Two 3 x 3 convolutions at each of ``depth + 1`` resolutions, twice as wide at each. Images of
     any size are padded, by repeating their edges, to a multiple of ``2 ** depth``, and cut back.
@@ -64,18 +68,18 @@ class UNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The logits of each image's mask."""
         height, width = x.shape[2:]
-        *across, value = self._encoded(x)
-        for block, seen in zip(self.up, reversed(across), strict=True):
+        *skipped, value = self._encode(x)
+        for block, skip in zip(self.up, reversed(skipped), strict=True):
             wide = functional.interpolate(value, scale_factor=2.0, mode="nearest")
-            value = block(torch.cat([wide, seen], dim=1))
+            value = block(torch.cat([wide, skip], dim=1))
         logits: Tensor = self.last(value)
         return logits[:, :, :height, :width]
 
     def features(self, x: Tensor) -> Tensor:
-        """What an image is like, ``(N, F)``: the lowest resolution's channels, averaged."""
-        return self._encoded(x)[-1].mean(dim=(2, 3))
+        """Features of an image, ``(N, F)``: channels of the lowest resolution, averaged."""
+        return self._encode(x)[-1].mean(dim=(2, 3))
 
-    def _encoded(self, x: Tensor) -> list[Tensor]:
+    def _encode(self, x: Tensor) -> list[Tensor]:
         multiple = 2**self.depth
         bottom, right = (-side % multiple for side in x.shape[2:])
         value = functional.pad(x, (0, right, 0, bottom), mode="replicate")
@@ -86,30 +90,15 @@ class UNet(nn.Module):
         return values
 
 
-def _block(before: int, after: int, *, signed: bool = False) -> nn.Sequential:
-    groups = NUM_GROUPS if after % (2 * NUM_GROUPS) == 0 else 1
-    layers: list[nn.Module] = []
-    for channels in (before, after):
-        layers += [nn.Conv2d(channels, after, 3, padding=1, bias=False)]
-        layers += [nn.GroupNorm(groups, after), nn.ReLU()]
-    return nn.Sequential(*(layers[:-1] if signed else layers))
-
-
-SMALLEST_SIDE = 24
-NUM_LAYERS = 5
-NUM_HALVINGS = 3
-SLOPE = 0.2
-
-
 @final
 class PatchDiscriminator(nn.Module):
-    """Five convolutions of size 4 that judge patches of an image with its mask.
+    """Five convolutions of size 4 that classify patches of an image with its mask.
 
-    The first three halve the resolution; each of the last one's numbers sees 70 x 70 pixels, or
-    all of a smaller image. The paper's channels are 64, 128, 256, 512 and 1.
+    The first three halve the resolution. Each output sees 70 x 70 pixels, or all of a smaller
+    image. The paper's channels are 64, 128, 256, 512 and 1.
 
-    Differs from the paper: normalisation is over each sample alone, what pix2pix's batch
-    normalisation is at its batch size of 1.
+    Differs from the paper: normalisation is over each sample alone. Pix2pix's batch normalisation
+    does the same at its batch size of 1.
 
     Args:
         channels: Number of image channels, without the mask.
@@ -117,11 +106,11 @@ class PatchDiscriminator(nn.Module):
 
     Shape:
         x ``(N, channels, H, W)``, mask ``(N, 1, H, W)``, at least 24 pixels a side; result
-        ``(N, 1, h, w)``, logits: above 0 is "by hand".
+        ``(N, 1, h, w)``, logits: above 0 for a mask that a person drew.
 
     Example:
-        >>> judge = PatchDiscriminator(channels=3, width=4)
-        >>> judge(torch.rand(2, 3, 28, 28), torch.rand(2, 1, 28, 28)).shape
+        >>> discriminator = PatchDiscriminator(channels=3, width=4)
+        >>> discriminator(torch.rand(2, 3, 28, 28), torch.rand(2, 1, 28, 28)).shape
         torch.Size([2, 1, 1, 1])
 
     References:
@@ -146,7 +135,7 @@ class PatchDiscriminator(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """How much each patch looks drawn by hand."""
+        """Logits of each patch: whether a person drew its mask."""
         height, width = x.shape[2:]
         if min(height, width) < SMALLEST_SIDE:
             raise InvalidSettingError(
@@ -160,14 +149,15 @@ class PatchDiscriminator(nn.Module):
 
 @final
 class MaskNet(nn.Module):
-    """A generator whose masks terms read as the layer ``generator``.
+    """A net of masks in the form of a classifier, so that `fit` can train it.
 
-    `fit` trains classifiers; to it this is one of a single class, whose logit is the mean of the
-    mask's. What is learned is said by a term, `Segmentation` or `Pix2Pix`.
+    Its one logit is the mean of the mask's logits. A term, `Segmentation` or `Pix2Pix`, reads the
+    masks as the layer ``generator``.
 
     Args:
         generator: Gives logits of masks.
-        discriminator: Judges masks; trained together with the generator. None if no term asks.
+        discriminator: Classifies masks; trained together with the generator. None for terms
+            without one.
 
     Shape:
         x ``(N, C, H, W)``; result ``(N, 1)``.
@@ -187,3 +177,12 @@ class MaskNet(nn.Module):
         """The mean of each mask's logits."""
         logits: Tensor = self.generator(x)
         return logits.mean(dim=(2, 3))
+
+
+def _block(before: int, after: int, *, signed: bool = False) -> nn.Sequential:
+    groups = NUM_GROUPS if after % (2 * NUM_GROUPS) == 0 else 1
+    layers: list[nn.Module] = []
+    for channels in (before, after):
+        layers += [nn.Conv2d(channels, after, 3, padding=1, bias=False)]
+        layers += [nn.GroupNorm(groups, after), nn.ReLU()]
+    return nn.Sequential(*(layers[:-1] if signed else layers))

@@ -1,4 +1,4 @@
-"""What to annotate next, as a table."""
+"""Suggestions of images to annotate next, and a table of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rightreasons.annotators.annotator import PseudoAnnotator
-from rightreasons.annotators.hand_masks import CHUNK, annotated_by_hand
+from rightreasons.annotators.hand_masks import CHUNK, find_annotated
 from rightreasons.annotators.mask_files import file_names
 from rightreasons.core.checks import check_integer
 from rightreasons.core.files import writable_folder, write_atomically
@@ -22,7 +22,7 @@ from rightreasons.errors import InvalidSettingError
 
 __all__ = [
     "Suggestion",
-    "left_to_annotate",
+    "find_unannotated",
     "next_to_annotate",
     "spread_order",
     "suggestion_rows",
@@ -31,24 +31,24 @@ __all__ = [
 
 
 class Suggestion(NamedTuple):
-    """An image to annotate: its place in the data, and how unsure its mask is, in bits."""
+    """An image to annotate: its index in the data, and the uncertainty of its mask in bits."""
 
     place: int
     uncertainty: float
 
 
 def spread_order(uncertainty: Tensor, features: Tensor, *, num: int) -> list[int]:
-    r"""The most uncertain first, then again and again the best of what is left.
+    r"""Order samples: the most uncertain first, then each time the one with the highest score.
 
     .. math:: \arg\max_n \; u_n \min_{s \in \text{chosen}} \lVert f_n - f_s \rVert_2
 
-    so that an image like one that was chosen comes late, however uncertain. The first so many
-    are the same whatever ``num`` is.
+    So an uncertain image comes late if it resembles a chosen one. A larger ``num`` only adds
+    samples at the end.
 
     Args:
-        uncertainty: ``(N,)``.
-        features: ``(N, F)``.
-        num: How many; all if there are fewer.
+        uncertainty: Uncertainty of each sample, ``(N,)``.
+        features: Features of each sample, ``(N, F)``.
+        num: How many to choose; all if there are fewer.
 
     Example:
         >>> features = torch.tensor([[0.0], [0.0], [1.0]])
@@ -68,29 +68,28 @@ def spread_order(uncertainty: Tensor, features: Tensor, *, num: int) -> list[int
     return chosen
 
 
-def left_to_annotate(data: Dataset) -> Tensor:
-    """The places of images that nobody annotated, ``(n,)``; raises if there are none."""
-    places = (~annotated_by_hand(data)).nonzero().flatten()
-    if not len(places):
+def find_unannotated(data: Dataset) -> Tensor:
+    """Find the indices of images that nobody annotated, ``(n,)``; raises if there are none."""
+    indices = (~find_annotated(data)).nonzero().flatten()
+    if not len(indices):
         raise InvalidSettingError(
             f"Expected images that nobody annotated, but all {len(data)} of {data.card.name!r} "
             "are annotated: there is nothing left to do."
         )
-    return places
+    return indices
 
 
 def next_to_annotate(
     data: Dataset, annotator: PseudoAnnotator, *, num: int = 20
 ) -> list[Suggestion]:
-    """Suggest which images to annotate next, in this order, see `spread_order`.
+    """Suggest which images to annotate next, in the order of `spread_order`.
 
-    Images are compared by the features of the annotator's generator. Those annotated by hand are
-    left out.
+    Images are compared by features of the annotator's generator. Annotated images are left out.
 
     Args:
-        data: Images with masks of some.
-        annotator: Fitted.
-        num: How many at most.
+        data: Images, of which some have masks.
+        annotator: A fitted annotator.
+        num: How many images to suggest at most.
 
     Example:
         >>> from rightreasons.datasets import decoy_digits, mask_fraction
@@ -100,24 +99,24 @@ def next_to_annotate(
         5
     """
     check_integer("num", num)
-    places = left_to_annotate(data)
+    indices = find_unannotated(data)
     parts, features = [], []
-    with progress("looking for uncertain images", total=len(places)) as advance:
-        for batch in data.batches(torch.split(places, CHUNK)):
+    with progress("looking for uncertain images", total=len(indices)) as advance:
+        for batch in data.batches(torch.split(indices, CHUNK)):
             parts.append(annotator.uncertainty(batch.x))
             features.append(annotator.features(batch.x))
             advance(len(batch))
     uncertainty = torch.cat(parts)
     order = spread_order(uncertainty, torch.cat(features), num=num)
-    return [Suggestion(int(places[one]), float(uncertainty[one])) for one in order]
+    return [Suggestion(int(indices[row]), float(uncertainty[row])) for row in order]
 
 
 def suggestion_rows(data: Dataset, suggestions: Sequence[Suggestion]) -> list[dict[str, Any]]:
-    """A row for each image to annotate: its index, its file, if it has one, and uncertainty."""
+    """One row for each image to annotate: its index, its file if it has one, its uncertainty."""
     files = file_names(data)
     return [
-        {"index": place, "file": "" if files is None else files[place], "uncertainty": unsure}
-        for place, unsure in suggestions
+        {"index": index, "file": "" if files is None else files[index], "uncertainty": uncertainty}
+        for index, uncertainty in suggestions
     ]
 
 
@@ -127,6 +126,6 @@ def write_rows(path: str | Path, rows: Sequence[dict[str, Any]]) -> None:
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    where = Path(path)
-    writable_folder(where.parent)
-    write_atomically(where, lambda file: file.write(text.getvalue().encode()))
+    target = Path(path)
+    writable_folder(target.parent)
+    write_atomically(target, lambda file: file.write(text.getvalue().encode()))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rightreasons.annotators.annotator import PseudoAnnotator
-from rightreasons.annotators.hand_masks import CHUNK, before_augmentation, refuse_maskless
+from rightreasons.annotators.hand_masks import CHUNK, change_below_augmentation, refuse_maskless
 from rightreasons.annotators.quality import confidence
 from rightreasons.core.checks import check_flag
 from rightreasons.core.files import writable_folder, write_atomically
@@ -23,12 +23,12 @@ from rightreasons.datasets import Dataset, MaskBits
 from rightreasons.datasets.wrappers import change_masks, pack_masks
 from rightreasons.errors import InvalidBatchError
 
-__all__ = ["annotate_rest", "cached_rows", "predicted_rows", "with_predicted"]
+__all__ = ["annotate_rest", "fill_masks", "predict_rows", "read_or_predict"]
 
 logger = logging.getLogger("rightreasons")
 
 
-def cached_rows(
+def read_or_predict(
     folder: str | Path,
     *,
     annotator: str,
@@ -36,35 +36,35 @@ def cached_rows(
     shape: tuple[int, int],
     make: Callable[[], NDArray[np.uint8]],
 ) -> NDArray[np.uint8]:
-    """Read masks that were predicted before, or predict and keep them.
+    """Read masks that were predicted before, or predict them and write them to a file.
 
-    A file is used if both hashes in it match; one that is damaged or of something else is made
-    anew, with a warning.
+    A file is used if both hashes in it match. A damaged file, or one of other data, is written
+    again, with a warning.
 
     Args:
-        folder: Where the file is, ``masks-ANNOTATOR-DATA.npz``.
-        annotator: Hash of who predicts.
-        data: Hash of what is predicted.
+        folder: Folder of the file ``masks-ANNOTATOR-DATA.npz``.
+        annotator: Hash of the annotator.
+        data: Hash of the data.
         shape: Shape of the array of rows.
-        make: Predicts; rows of bytes.
+        make: Predicts the masks, as rows of bytes.
     """
     path = writable_folder(folder) / f"masks-{annotator[:12]}-{data[:12]}.npz"
     if path.exists():
-        rows = _read(path, annotator, data, shape)
+        rows = _read_rows(path, annotator, data, shape)
         if rows is not None:
             return rows
         logger.warning("The masks in %s are damaged or of other data: predicted anew.", path)
-    made = make()
+    rows = make()
     write_atomically(
         path,
         lambda file: np.savez_compressed(
-            file, rows=made, annotator=np.array(annotator), data=np.array(data)
+            file, rows=rows, annotator=np.array(annotator), data=np.array(data)
         ),
     )
-    return made
+    return rows
 
 
-def _read(
+def _read_rows(
     path: Path, annotator: str, data: str, shape: tuple[int, int]
 ) -> NDArray[np.uint8] | None:
     try:
@@ -83,19 +83,19 @@ def annotate_rest(
     cache_dir: str | Path | None = None,
     weight_by_confidence: bool = False,
 ) -> Dataset:
-    """The data with a mask for every sample: by hand where there was one, else predicted.
+    """Predict a mask for every sample that has none; annotated masks stay.
 
-    ``annotated`` stays as it was, and so tells hand from machine; every term that reads masks
-    uses both.
+    ``annotated`` stays the same, so that it is False for predicted masks. Every term that reads
+    masks uses both kinds.
 
     Args:
-        data: Images with masks of some; the annotator learned from them, or from others.
-        annotator: Fitted.
+        data: Images, of which some have masks; the annotator may have learned from others.
+        annotator: A fitted annotator.
         cache_dir: Folder to keep predictions in, as bytes, under the hashes of annotator and
             data; used again when both match. None keeps nothing.
-        weight_by_confidence: Multiply each predicted mask by its `confidence`, so that a mask
-            that is unsure counts less. Not for terms that also say where to look (`ReFFL1`,
-            `ReFFL2`, `ABN`): to these a smaller value is no doubt, but another mask.
+        weight_by_confidence: Multiply each predicted mask by its `confidence`, so that an
+            uncertain mask counts less. Not for terms that also say where to look (`ReFFL1`,
+            `ReFFL2`, `ABN`): for them a smaller value means another mask, not less certainty.
 
     Example:
         >>> from rightreasons.datasets import decoy_digits, mask_fraction
@@ -110,13 +110,13 @@ def annotate_rest(
     height, width = data.card.shape[1:]
 
     def make() -> NDArray[np.uint8]:
-        return np.concatenate(list(predicted_rows(data, annotator)))
+        return np.concatenate(list(predict_rows(data, annotator)))
 
     digest = annotator.digest()
     if cache_dir is None:
         rows = make()
     else:
-        rows = cached_rows(
+        rows = read_or_predict(
             cache_dir,
             annotator=digest,
             data=data.digest(),
@@ -124,26 +124,26 @@ def annotate_rest(
             make=make,
         )
     bits = MaskBits(rows, size=(height, width), soft=True)
-    return with_predicted(data, bits, key=digest, weight_by_confidence=weight_by_confidence)
+    return fill_masks(data, bits, key=digest, weight_by_confidence=weight_by_confidence)
 
 
-def predicted_rows(data: Dataset, annotator: PseudoAnnotator) -> Iterator[NDArray[np.uint8]]:
-    """The predicted mask of every sample as a row of bytes, chunk after chunk."""
+def predict_rows(data: Dataset, annotator: PseudoAnnotator) -> Iterator[NDArray[np.uint8]]:
+    """Predict the mask of every sample as a row of bytes, chunk by chunk."""
     with progress("predicting masks", total=len(data)) as advance:
         for batch in data.batches(torch.split(torch.arange(len(data)), CHUNK)):
             yield pack_masks(annotator.masks(batch.x), soft=True)
             advance(len(batch))
 
 
-def with_predicted(
+def fill_masks(
     data: Dataset, bits: MaskBits, *, key: str, weight_by_confidence: bool = False
 ) -> Dataset:
-    """Put predicted masks where nobody annotated.
+    """Use predicted masks for the samples that nobody annotated.
 
     Args:
-        data: Images with masks of some.
-        bits: A soft mask for each sample; those of annotated ones are not used.
-        key: Who predicted them, for the digest.
+        data: Images, of which some have masks.
+        bits: A soft mask for each sample; those of annotated samples are not used.
+        key: Hash of the annotator, for the digest of the data.
         weight_by_confidence: Whether a mask counts by the annotator's confidence in it.
     """
     check_flag("weight_by_confidence", weight_by_confidence)
@@ -153,10 +153,10 @@ def with_predicted(
             f"{len(bits)} of {bits.size[0]}x{bits.size[1]} pixels."
         )
 
-    def filled(mask: Tensor, annotated: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-        soft = bits.at(places)
-        weighed = soft * confidence(soft) if weight_by_confidence else soft
-        return torch.where(annotated.reshape(-1, 1, 1, 1), mask, weighed.to(mask)), annotated
+    def fill(mask: Tensor, annotated: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+        soft = bits.at(indices)
+        weighted = soft * confidence(soft) if weight_by_confidence else soft
+        return torch.where(annotated.reshape(-1, 1, 1, 1), mask, weighted.to(mask)), annotated
 
     name = f"predicted {key} {weight_by_confidence}"
-    return before_augmentation(data, lambda base: change_masks(base, filled, key=name))
+    return change_below_augmentation(data, lambda base: change_masks(base, fill, key=name))

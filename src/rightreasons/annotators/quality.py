@@ -1,4 +1,4 @@
-"""How good predicted masks are, and how sure the annotator is of them."""
+"""Quality of predicted masks, and the annotator's certainty about them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from rightreasons.annotators.hand_masks import CHUNK, annotated_by_hand, one_channel
+from rightreasons.annotators.hand_masks import CHUNK, find_annotated, merge_channels
 from rightreasons.annotators.losses import dice
 from rightreasons.core.checks import check_integer
 from rightreasons.datasets import Dataset
@@ -17,6 +17,8 @@ from rightreasons.errors import InvalidSettingError
 from rightreasons.types import Batch
 
 __all__ = ["MaskQuality", "confidence", "iou", "mask_quality", "mask_uncertainty"]
+
+THRESHOLD = 0.5
 
 
 def mask_uncertainty(soft: Tensor) -> Tensor:
@@ -37,7 +39,7 @@ def mask_uncertainty(soft: Tensor) -> Tensor:
 
 
 def confidence(soft: Tensor) -> Tensor:
-    """What `mask_uncertainty` lacks to 1, ``(N, 1, 1, 1)``, to weigh masks ``(N, 1, H, W)`` by.
+    """One minus `mask_uncertainty`, ``(N, 1, 1, 1)``, as a weight of masks ``(N, 1, H, W)``.
 
     Example:
         >>> confidence(torch.full((1, 1, 2, 2), 0.5)).item()
@@ -46,11 +48,8 @@ def confidence(soft: Tensor) -> Tensor:
     return (1 - mask_uncertainty(soft)).reshape(-1, 1, 1, 1)
 
 
-THRESHOLD = 0.5
-
-
 def iou(soft: Tensor, mask: Tensor) -> Tensor:
-    r"""What two masks share of what either covers, of each sample: 0 to 1.
+    r"""Intersection over union of two masks, for each sample: 0 to 1.
 
     .. math:: \frac{\sum_i \min(p_i, m_i)}{\sum_i \max(p_i, m_i)}
 
@@ -72,20 +71,19 @@ def iou(soft: Tensor, mask: Tensor) -> Tensor:
 
 @final
 class MaskQuality:
-    r"""Measures predicted masks against annotations, batch after batch.
+    r"""Compares predicted masks with annotations, batch by batch.
 
     ::
 
-        iou                 of the masks cut at 0.5, the mean over samples; an empty mask that is
-                            found empty counts as 1
-        marked_iou          likewise over the samples whose annotation is not empty; left out if
+        iou                 mean over samples, of masks cut at 0.5; 1 if both masks are empty
+        marked_iou          the same over samples whose annotation is not empty; left out if
                             there are none
-        relevant_iou        likewise of what is outside the masks, the paper's annotation
-        soft_iou            of the masks as predicted
-        dice                of the masks cut at 0.5
-        calibration_error   expected, over pixels and bins of equal width
-        num_masks           how many there were
-        num_marked          of these not empty
+        relevant_iou        the same of the area outside the masks, the paper's annotation
+        soft_iou            IoU of the masks before the cut
+        dice                Dice overlap of masks cut at 0.5
+        calibration_error   expected calibration error over pixels, with bins of equal width
+        num_masks           number of masks
+        num_marked          number of masks that are not empty
 
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \lvert \bar p_b - \bar m_b \rvert
 
@@ -125,7 +123,7 @@ class MaskQuality:
         self._num_pixels += soft.numel()
 
     def values(self) -> dict[str, float]:
-        """What was measured; an error if nothing was."""
+        """The measured values; raises if there are none."""
         if not self._num_pixels:
             raise InvalidSettingError(
                 "Expected annotated samples to measure masks on, but got none. Hold some "
@@ -150,12 +148,13 @@ def mask_quality(
     Args:
         data: Images with masks.
         predicted: Gives soft masks of a batch: ``lambda batch: annotator.masks(batch.x)``.
-        places: Which samples; all that are annotated if None. Leave out those it learned from.
+        places: Indices of samples; None takes all that are annotated. Leave out the samples that
+            the annotator learned from.
         num_bins: Number of bins for the calibration error.
     """
     if places is None:
-        places = annotated_by_hand(data).nonzero().flatten()
+        places = find_annotated(data).nonzero().flatten()
     quality = MaskQuality(num_bins=num_bins)
     for batch in data.batches(torch.split(places, CHUNK)) if len(places) else ():
-        quality.update(predicted(batch), one_channel(batch))
+        quality.update(predicted(batch), merge_channels(batch))
     return quality.values()

@@ -11,14 +11,14 @@ import typer
 from rightreasons.annotators import (
     PseudoAnnotator,
     annotate_rest,
-    annotated_by_hand,
-    few_places,
+    draw_annotated,
+    find_annotated,
+    keep_annotations,
     next_to_annotate,
-    with_few,
     with_mask_files,
 )
 from rightreasons.annotators.mask_files import write_masks
-from rightreasons.annotators.next_image import left_to_annotate, suggestion_rows, write_rows
+from rightreasons.annotators.next_image import find_unannotated, suggestion_rows, write_rows
 from rightreasons.cli.options import (
     PAIR_HELP,
     AsJson,
@@ -93,10 +93,10 @@ def annotate(
     if annotations is not None and mask_polarity is not None:
         train = with_mask_files(train, annotations, polarity=mask_polarity)
     elif num_annotations is not None:
-        places = few_places(train.labels, annotated_by_hand(train), num_annotations, seed=seed)
-        train = with_few(train, places)
+        places = draw_annotated(train.labels, find_annotated(train), num_annotations, seed=seed)
+        train = keep_annotations(train, places)
     if next_ is not None:
-        left_to_annotate(train)  # before time is spent on training
+        find_unannotated(train)  # before time is spent on training
     annotator.fit(train, progress=False if as_json else None)
     if rest:
         write_masks(str(out), annotate_rest(train, annotator=annotator, cache_dir=cache_dir))

@@ -1,4 +1,4 @@
-"""Deep feature reweighting: a new last layer, from data in which all groups are alike."""
+"""Deep feature reweighting: a new last layer, learned from balanced groups."""
 
 from __future__ import annotations
 
@@ -14,44 +14,45 @@ from rightreasons.core.rng import random_stream
 from rightreasons.datasets import Dataset, InMemory
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import CrossEntropy, Objective, WeightDecay
-from rightreasons.strategies.last_linear import features_of, last_linear
+from rightreasons.probe.probe import move_to_model
+from rightreasons.strategies.last_linear import compute_features, last_linear
 from rightreasons.strategies.strategy import Stages, Strategy
 from rightreasons.training.distributed import seeded
 from rightreasons.training.settings import DEFAULTS
 from rightreasons.types import Batch
 
-__all__ = ["DFR", "balanced_places"]
+__all__ = ["DFR", "draw_balanced"]
 
 
-def balanced_places(group: Tensor, stream: np.random.Generator) -> Tensor:
-    """As many samples of each group as the smallest has, drawn at random; -1 is left out.
+def draw_balanced(group: Tensor, stream: np.random.Generator) -> Tensor:
+    """Draw as many samples of each group as the smallest has; samples of group -1 are left out.
 
     Example:
         >>> group = torch.tensor([0, 0, 0, 2, -1])
-        >>> places = balanced_places(group, np.random.default_rng(0))
-        >>> group[places]
+        >>> indices = draw_balanced(group, np.random.default_rng(0))
+        >>> group[indices]
         tensor([0, 2])
     """
     known = group.numpy()
     members = [np.flatnonzero(known == number) for number in np.unique(known[known >= 0])]
     count = min(map(len, members))
-    drawn = [stream.choice(some, size=count, replace=False) for some in members]
+    drawn = [stream.choice(rows, size=count, replace=False) for rows in members]
     return torch.from_numpy(np.sort(np.concatenate(drawn)))
 
 
 @final
 class DFR(Strategy):
-    """DFR: train, then retrain the last layer where all groups are equally many.
+    """DFR: train, then retrain the last layer on data with groups of equal size.
 
-    Features learned with a shortcut beside them are often good enough; it is the last layer that
-    leans on it. It is trained anew, from random weights, on features of several balanced draws
-    of data with groups, and the average of these layers is used. Features are scaled to mean 0
-    and deviation 1 for that, and the scale is folded into the layer.
+    A model with a shortcut often has good features too; its last layer weighs the shortcut too
+    much. A new last layer is trained from random weights on features of data with groups, once
+    for each of several balanced draws. The average of these layers is used. Features are scaled
+    to mean 0 and deviation 1 for this, and the scale is folded into the layer.
 
-    With ``source="validation"``, as in the paper, the last layer learns from validation data, and
-    what is then measured on these is no longer honest: choose settings elsewhere.
+    With ``source="validation"``, as in the paper, the last layer learns from validation data.
+    Then measurements on these data are biased: choose settings on other data.
 
-    Differs from the paper: an l2 penalty in the place of l1 and its search by validation data.
+    Differs from the paper: an l2 penalty in place of l1 and its search by validation data.
 
     Args:
         source: ``"validation"`` or ``"train"``: whose groups are balanced.
@@ -81,10 +82,10 @@ class DFR(Strategy):
 
     @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
-        data, group = self._grouped(stages)
-        layer = last_linear(model, data.take(torch.tensor([0])).x.to(_place_of(model)))
+        data, group = self._find_groups(stages)
+        layer = last_linear(model, move_to_model(data.take(torch.tensor([0])), model).x)
         stages.fit("train", model, objective, stages.data.train)
-        features = features_of(model, layer, data)
+        features = compute_features(model, layer, data)
         mean, scale = features.mean(dim=0), features.std(dim=0, correction=0)
         if layer.bias is None:
             mean = torch.zeros_like(mean)
@@ -93,9 +94,9 @@ class DFR(Strategy):
         heads = []
         for draw in range(self.num_draws):
             stream = random_stream(int(stages.settings.get("seed", DEFAULTS.seed)), "dfr", draw)
-            places = balanced_places(group, stream)
-            some = InMemory(Batch(x=scaled[places], y=labels[places]))
-            heads.append(self._head(layer, some, stages))
+            indices = draw_balanced(group, stream)
+            balanced = InMemory(Batch(x=scaled[indices], y=labels[indices]))
+            heads.append(self._fit_head(layer, balanced, stages))
         weight = torch.stack([head.weight.detach().cpu() for head in heads]).mean(dim=0) / scale
         with torch.no_grad():
             layer.weight.copy_(weight)
@@ -103,7 +104,7 @@ class DFR(Strategy):
                 bias = torch.stack([head.bias.detach().cpu() for head in heads]).mean(dim=0)
                 layer.bias.copy_(bias - weight @ mean)
 
-    def _grouped(self, stages: Stages) -> tuple[Dataset, Tensor]:
+    def _find_groups(self, stages: Stages) -> tuple[Dataset, Tensor]:
         data = stages.data.val if self.source == "validation" else stages.data.train
         group = None if data is None else data.groups
         if data is None or group is None or not bool((group >= 0).any()):
@@ -114,7 +115,7 @@ class DFR(Strategy):
             )
         return data, group.cpu()
 
-    def _head(self, layer: nn.Linear, data: Dataset, stages: Stages) -> nn.Linear:
+    def _fit_head(self, layer: nn.Linear, data: Dataset, stages: Stages) -> nn.Linear:
         with seeded(stages.seed):
             has_bias = layer.bias is not None
             head = nn.Linear(layer.in_features, layer.out_features, bias=has_bias)
@@ -131,7 +132,3 @@ class DFR(Strategy):
             scheduler="cosine",
         )
         return head
-
-
-def _place_of(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device

@@ -1,4 +1,4 @@
-"""DivDis: two heads that must differ where nothing is labelled, then a choice of one."""
+"""DivDis: two heads that must disagree on unlabelled data, of which one is chosen."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from rightreasons.training.evaluate import evaluate
 
 __all__ = ["Disagreement", "DivDis", "TwoHeads", "mutual_information"]
 
+TINY = 1e-12
+
 
 class TwoHeads(nn.Module):
-    """A model and a second linear layer on the features of its last; logits are the first one's.
+    """A model with a second last layer on the same features; logits are those of the first.
 
     Args:
         model: Gives logits.
@@ -43,10 +45,10 @@ class TwoHeads(nn.Module):
         self.second = copy.deepcopy(layer)
         with seeded(seed):
             self.second.reset_parameters()
-        self.__dict__["first"] = layer  # no submodule: it is one of the model already
+        self.__dict__["first"] = layer  # no submodule here: it belongs to the model
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits of the first layer; those of the second are recorded by who asks for them."""
+        """Logits of the first layer; a hook can record those of the second."""
         with read_inputs(self.__dict__["first"]) as inputs:
             logits: Tensor = self.model(x)
         self.second(inputs[-1])
@@ -58,18 +60,15 @@ class TwoHeads(nn.Module):
             self.__dict__["first"].load_state_dict(self.second.state_dict())
 
 
-TINY = 1e-12
-
-
 def mutual_information(first: Tensor, second: Tensor) -> Tensor:
-    r"""How much one head's answer tells of the other's, over samples; nats.
+    r"""The mutual information of two heads' predictions over samples, in nats.
 
     .. math:: \sum_{ij} P_{ij} \log \frac{P_{ij}}{P_{i\cdot} P_{\cdot j}}, \qquad
               P_{ij} = \frac1N \sum_n p_i(x_n) q_j(x_n)
 
     Args:
         first: Probabilities ``(N, K)``.
-        second: Likewise.
+        second: Probabilities of the other head, in the same shape.
 
     Example:
         >>> sure = torch.eye(2)
@@ -87,11 +86,11 @@ class Disagreement(Term):
     .. math:: \tfrac12 (\ell_1(x) + \ell_2(x)) + \lambda \, I(\hat y_1; \hat y_2) +
               \beta \sum_h \mathrm{KL}(\bar p_h \,\Vert\, p(y))
 
-    The last two are over as many unlabelled samples as the batch has, drawn anew at each step;
-    :math:`p(y)` is how frequent each label is in training.
+    The last two terms use as many unlabelled samples as the batch has, drawn at each step;
+    :math:`p(y)` is the frequency of each label in training.
 
     Args:
-        unlabelled: Only the inputs of its samples are read.
+        unlabelled: Samples of which only the inputs are read.
         weight: :math:`\lambda`.
         balance: :math:`\beta`.
     """
@@ -139,12 +138,12 @@ class Disagreement(Term):
 class DivDis(Strategy):
     """DivDis: two heads, each right in training, that must differ on unlabelled data.
 
-    Where the shortcut and the real cause part, heads that differ cannot both follow the shortcut.
-    The unlabelled data must hold such samples. ``"test"`` takes the inputs of the test set, never
-    its labels, as the paper does; results then hold for *these* inputs (transductive).
-    ``"validation"`` takes those of the validation part, which helps only if the shortcut is broken
-    there. The better head on validation data is kept: by the worst group if there are groups,
-    else by accuracy. Both heads are in ``stage-1-heads``.
+    On samples where the shortcut and the real cause disagree, heads that differ cannot both use
+    the shortcut. The unlabelled data must hold such samples. ``"test"`` takes
+    the inputs of the test set, never its labels, as the paper does; results then hold for *these*
+    inputs (transductive). ``"validation"`` takes the inputs of the validation part, which helps
+    only if the shortcut is broken there. The better head on validation data is kept: by the worst
+    group if there are groups, else by accuracy. Both heads are in ``stage-1-heads``.
 
     Differs from the paper: unlabelled samples pass through the model as at test time, with the
     normalisation statistics of training. Validation data replace the few labels that the paper
@@ -181,17 +180,17 @@ class DivDis(Strategy):
         unlabelled = as_dataset(data.test if self.unlabelled == "test" else val)
         layer = last_linear(model, move_to_model(val.take(torch.tensor([0])), model).x)
         heads = TwoHeads(model, layer, seed=stages.seed)
-        heads.training = model.training  # its layers stay in the mode they are in
+        heads.training = model.training  # its layers stay in their mode
         term = Disagreement(unlabelled, weight=self.weight, balance=self.balance)
         stages.fit("heads", heads, with_task(objective, term), data.train)
-        first = _quality(model, val)
-        kept = {name: value.clone() for name, value in model.state_dict().items()}
+        first = _measure_quality(model, val)
+        weights = {name: value.clone() for name, value in model.state_dict().items()}
         heads.use_second()
-        if _quality(model, val) <= first:
-            model.load_state_dict(kept)
+        if _measure_quality(model, val) <= first:
+            model.load_state_dict(weights)
 
 
-def _quality(model: nn.Module, val: Dataset) -> float:
+def _measure_quality(model: nn.Module, val: Dataset) -> float:
     grouped = val.groups is not None and bool((val.groups >= 0).any())
     metric, key = (
         ("group_accuracy", "group_accuracy/worst") if grouped else ("accuracy", "accuracy")

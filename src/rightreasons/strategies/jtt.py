@@ -1,4 +1,4 @@
-"""Just train twice: what the first model got wrong counts more for the second."""
+"""Just train twice: errors of the first model count more for the second."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ BATCH_SIZE = 500
 
 @final
 class JTT(Strategy):
-    """JTT: train briefly, then anew with the errors of that repeated.
+    """JTT: train briefly, then train again with the misclassified samples repeated.
 
-    A first model is trained for a few epochs, so that it takes the shortcut and little else. The
-    training samples it gets wrong are then seen ``upweight`` times an epoch by a second model,
-    which starts from the weights the first one started from. Groups are not needed, but the
-    paper chooses both settings by the worst group of validation data.
+    A first model is trained for a few epochs, so that it learns the shortcut and little else. A
+    second model, from the same initial weights, then sees the training samples that the first one
+    got wrong ``upweight`` times in each epoch. Groups are not needed, but the paper chooses both
+    settings by the worst group of validation data.
 
     Differs from the paper: the first model has the second one's optimizer and weight decay.
 
     Args:
         first_epochs: Epochs of the first model.
         first_lr: Learning rate of the first model, if not the run's.
-        upweight: How often the second model sees an error of the first in an epoch.
+        upweight: How often the second model sees an error of the first in each epoch.
 
     References:
         liu2021just
@@ -61,7 +61,7 @@ class JTT(Strategy):
         if self.first_lr is not None:
             changes["lr"] = self.first_lr
         stages.fit("identify", model, objective, train, **changes)
-        is_wrong = stages.kept("errors", len(train), lambda: wrong_answers(model, train))
+        is_wrong = stages.compute_once("errors", len(train), lambda: find_errors(model, train))
         errors = torch.from_numpy(np.flatnonzero(is_wrong))
         if not len(errors):
             logger.warning(
@@ -69,12 +69,12 @@ class JTT(Strategy):
                 "trained as usual. Use fewer `first_epochs`, or a smaller `first_lr`."
             )
         model.load_state_dict(start)
-        places = torch.cat([torch.arange(len(train)), errors.repeat(self.upweight - 1)])
-        stages.fit("train", model, objective, Selected(train, places))
+        indices = torch.cat([torch.arange(len(train)), errors.repeat(self.upweight - 1)])
+        stages.fit("train", model, objective, Selected(train, indices))
 
 
-def wrong_answers(model: nn.Module, data: Dataset) -> Iterator[NDArray[np.bool_]]:
-    """Whether the model is wrong, sample by sample, batch after batch; as at test time."""
+def find_errors(model: nn.Module, data: Dataset) -> Iterator[NDArray[np.bool_]]:
+    """Find the samples that the model gets wrong, in test mode; booleans, batch by batch."""
     rows = torch.split(torch.arange(len(data)), BATCH_SIZE)
     for batch in data.batches(rows):
         with torch.no_grad(), test_time_mode(model):

@@ -1,4 +1,4 @@
-"""The last linear layer of a model, which makes logits of features."""
+"""The last linear layer of a model, which maps features to logits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rightreasons.datasets import Dataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.probe.probe import move_to_model
 
-__all__ = ["features_of", "last_linear", "read_inputs"]
+__all__ = ["compute_features", "last_linear", "read_inputs"]
 
 BATCH_SIZE = 500
 
 
 def last_linear(model: nn.Module, x: Tensor) -> nn.Linear:
-    """The linear layer whose output is the logits.
+    """Find the linear layer whose output is the logits.
 
     Args:
         model: Gives logits.
@@ -30,43 +30,43 @@ def last_linear(model: nn.Module, x: Tensor) -> nn.Linear:
         >>> last_linear(model, torch.zeros(1, 3))
         Linear(in_features=4, out_features=2, bias=True)
     """
-    given: list[tuple[nn.Linear, Tensor]] = []
+    outputs: list[tuple[nn.Linear, Tensor]] = []
 
-    def note(module: nn.Module, inputs: object, output: Tensor) -> None:
+    def record(module: nn.Module, inputs: object, output: Tensor) -> None:
         del inputs
         if isinstance(module, nn.Linear):
-            given.append((module, output))
+            outputs.append((module, output))
 
     linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    hooks = [module.register_forward_hook(note) for module in linear]
+    hooks = [module.register_forward_hook(record) for module in linear]
     try:
         with torch.no_grad(), test_time_mode(model):
             logits = model(x[:1])
     finally:
         for hook in hooks:
             hook.remove()
-    found = [module for module, output in given if output is logits]
-    if not found:
+    last = [module for module, output in outputs if output is logits]
+    if not last:
         raise InvalidSettingError(
             "Expected a model whose logits are the output of an nn.Linear, its last layer, but "
             f"{type(model).__name__} has none. Use a model that ends with one."
         )
-    return found[-1]
+    return last[-1]
 
 
 @contextmanager
 def read_inputs(layer: nn.Module) -> Iterator[list[Tensor]]:
-    """Collect what a layer is given while the context lasts."""
+    """Record the inputs of a layer within the context."""
     inputs: list[Tensor] = []
-    hook = layer.register_forward_pre_hook(lambda module, given: inputs.append(given[0]))
+    hook = layer.register_forward_pre_hook(lambda module, args: inputs.append(args[0]))
     try:
         yield inputs
     finally:
         hook.remove()
 
 
-def features_of(model: nn.Module, layer: nn.Module, data: Dataset) -> Tensor:
-    """What ``layer`` is given for each sample, ``(N, F)``, as at test time."""
+def compute_features(model: nn.Module, layer: nn.Module, data: Dataset) -> Tensor:
+    """Compute the inputs of ``layer`` for each sample, ``(N, F)``, in test mode."""
     features = []
     for batch in data.batches(torch.split(torch.arange(len(data)), BATCH_SIZE)):
         with torch.no_grad(), test_time_mode(model), read_inputs(layer) as inputs:

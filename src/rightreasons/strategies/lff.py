@@ -1,4 +1,4 @@
-"""Learning from failure: a model that is to fail tells another what to learn."""
+"""Learning from failure: samples that a biased model gets wrong count more for another."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class RelativeDifficulty(Term):
     .. math:: \frac{1 - p_B(y \mid x)^q}{q} + W(x) \, \ell_D(x), \qquad
               W(x) = \frac{\bar\ell_B(x)}{\bar\ell_B(x) + \bar\ell_D(x)}
 
-    The first summand, generalised cross-entropy, makes the biased model B surer of easy samples.
-    W has no gradient and is large where B fails and the debiased model D does not. Both losses in
-    W are averages over the epochs, for each sample.
+    The first summand, generalised cross-entropy, makes the biased model B more confident on easy
+    samples. W has no gradient. It is large where B fails and the debiased model D does not. Both
+    losses in W are averages over the epochs, for each sample.
 
     Args:
         q: Exponent of generalised cross-entropy, above 0; 0.7 in the paper.
-        decay: How much of the average so far stays when a sample is seen again; 0.7 in the paper.
+        decay: Weight of the average so far when a sample is seen again; 0.7 in the paper.
     """
 
     is_task = True
@@ -56,13 +56,13 @@ class RelativeDifficulty(Term):
         biased = probe.activations["biased"]
         losses = functional.cross_entropy(probe.logits, y, reduction="none")
         both = torch.stack([functional.cross_entropy(biased, y, reduction="none"), losses], dim=1)
-        average = self._averaged(probe, both.detach())
+        average = self._update_averages(probe, both.detach())
         difficulty = average[:, 0] / average.sum(dim=1).clamp(min=1e-8)
         probability = functional.softmax(biased, dim=1).gather(1, y[:, None]).squeeze(1)
         easy = (1 - probability.clamp(min=1e-8) ** self.q) / self.q
         return easy + difficulty * losses
 
-    def _averaged(self, probe: Probe, both: Tensor) -> Tensor:
+    def _update_averages(self, probe: Probe, both: Tensor) -> Tensor:
         index = probe.batch.index
         if index is None or not len(self.averages):
             if self.training and index is None:
@@ -79,11 +79,11 @@ class RelativeDifficulty(Term):
 
 
 class Pair(nn.Module):
-    """Two models that see the same samples; the logits are the second one's.
+    """Two models that see the same samples; the logits are those of the second.
 
     Args:
-        biased: The one that is to fail.
-        debiased: The one that is to be used.
+        biased: The model that learns the shortcut.
+        debiased: The model to use.
     """
 
     def __init__(self, biased: nn.Module, debiased: nn.Module) -> None:
@@ -92,7 +92,7 @@ class Pair(nn.Module):
         self.debiased = debiased
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits of the second; those of the first are recorded by who asks for them."""
+        """Logits of the second model; a hook can record those of the first."""
         self.biased(x)
         logits: Tensor = self.debiased(x)
         return logits
@@ -100,12 +100,12 @@ class Pair(nn.Module):
 
 @final
 class LFF(Strategy):
-    """LfF: what a model that takes the easy way fails at counts more for another.
+    """LfF: samples that a model with the shortcut gets wrong count more for another model.
 
-    Two models are trained in parallel, in one fit of a `Pair`: one optimizer serves both, which
-    for optimizers that treat each weight by itself is the same as two. The recipe's task is
-    replaced by `RelativeDifficulty`, its penalties stay and are the second model's (weight decay
-    is of both). The second is what the run keeps; the pair is in ``stage-1-pair``.
+    Two models are trained in parallel, in one fit of a `Pair`. They share one optimizer, which is
+    the same as two if it treats each weight separately. `RelativeDifficulty` replaces the
+    recipe's task. Its penalties stay and act on the second model (weight decay on both). The run
+    keeps the second model; the pair is in ``stage-1-pair``.
 
     Differs from the paper: both start from the same weights. Losses are not divided by their
     largest in each class, which its public code does and its text does not.
@@ -125,6 +125,6 @@ class LFF(Strategy):
     @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
         pair = Pair(copy.deepcopy(model), model)
-        pair.training = model.training  # its layers stay in the mode they are in
+        pair.training = model.training  # its layers stay in their mode
         term = RelativeDifficulty(q=self.q, decay=self.decay)
         stages.fit("pair", pair, with_task(objective, term), stages.data.train)

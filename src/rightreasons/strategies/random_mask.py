@@ -1,4 +1,4 @@
-"""RandMask: cover a window anywhere, MaskTune's baseline."""
+"""RandMask: cover a random window of each image, MaskTune's baseline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rightreasons.datasets import MaskBits, masked_input
 from rightreasons.datasets.wrappers import FILLS, Fill, pack_masks
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import Objective
-from rightreasons.strategies.masktune import refuse_other_than_images, tuned
+from rightreasons.strategies.masktune import fine_tune, refuse_other_than_images
 from rightreasons.strategies.strategy import Stages, Strategy
 
 __all__ = ["RandomMask", "window_masks"]
@@ -33,13 +33,13 @@ def window_masks(
     sides: tuple[int, int],
     stream: np.random.Generator,
 ) -> Tensor:
-    """A square window at a random place in each image.
+    """Draw a square window at a random position in each image.
 
     Args:
-        num_images: How many.
+        num_images: Number of images.
         size: Height and width of the images.
-        sides: Smallest and largest side of the windows, each as likely.
-        stream: Where the numbers come from.
+        sides: Smallest and largest side of the windows; all sides are equally likely.
+        stream: Random number generator.
 
     Returns:
         ``(N, 1, H, W)`` booleans, True in the window.
@@ -55,7 +55,7 @@ def window_masks(
         start = np.floor(stream.random(num_images) * (length - side + 1))[:, None]
         line = np.arange(length)[None]
         inside.append((line >= start) & (line < start + side[:, None]))
-    rows, columns = (torch.from_numpy(one) for one in inside)
+    rows, columns = (torch.from_numpy(axis) for axis in inside)
     return (rows[:, :, None] & columns[:, None, :])[:, None]
 
 
@@ -63,13 +63,13 @@ def window_masks(
 class RandomMask(Strategy):
     """RandMask: train, cover a random window of each image, train on for an epoch.
 
-    As `MaskTune`, but the window is anywhere: what it shows beside MaskTune is that covering
-    alone does not help.
+    Like `MaskTune`, but with windows at random positions. Beside MaskTune it shows that covering
+    pixels alone does not help.
 
     Args:
         window: Side of the window in pixels; None draws one for each image, from 2 to half the
             image's smaller side, as in the paper's appendix.
-        fill: As for `MaskTune`, and likewise ``tune_epochs`` and ``tune_lr``.
+        fill: What covers the window: ``"zero"``, ``"mean"`` or ``"blur"``, see `masked_input`.
         tune_epochs: Epochs of fine-tuning.
         tune_lr: Learning rate of fine-tuning, if not the last one.
 
@@ -106,12 +106,12 @@ class RandomMask(Strategy):
                     window_masks(count, size=(height, width), sides=sides, stream=stream)
                 )
 
-        bits = MaskBits(stages.kept("masks", len(train), chunks), size=(height, width))
+        bits = MaskBits(stages.compute_once("masks", len(train), chunks), size=(height, width))
         if first.last:
             model.load_state_dict(first.last)
         covered = masked_input(train, bits, fill=self.fill)
         settings: dict[str, Any] = {"epochs": self.tune_epochs, "lr": self.tune_lr}
-        tuned(stages, model, objective, covered, first, **settings)
+        fine_tune(stages, model, objective, covered, first, **settings)
 
     def _sides(self, side: int) -> tuple[int, int]:
         if self.window is None:

@@ -1,4 +1,4 @@
-"""ReFF's procedure: learn masks from a few, fill in the rest, train with all of them."""
+"""ReFF's procedure: learn masks from a few, predict the others, train with all of them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing_extensions import override
 
 from rightreasons.annotators import (
     PseudoAnnotator,
-    annotated_by_hand,
-    few_places,
+    draw_annotated,
+    find_annotated,
+    keep_annotations,
     mask_quality,
-    with_few,
 )
-from rightreasons.annotators.predicted_masks import predicted_rows, with_predicted
+from rightreasons.annotators.predicted_masks import fill_masks, predict_rows
 from rightreasons.core.checks import check_flag, check_integer
 from rightreasons.core.files import write_json
 from rightreasons.datasets import MaskBits
@@ -26,26 +26,26 @@ from rightreasons.strategies.strategy import Stages, Strategy
 
 __all__ = ["ReFF"]
 
-SAY_WHERE_TO_LOOK = (ABN, ReFFL1, ReFFL2)
+LOOK_INSIDE = (ABN, ReFFL1, ReFFL2)
 
 logger = logging.getLogger("rightreasons")
 
 
 @final
 class ReFF(Strategy):
-    """ReFF: learn masks from a few, predict the rest, then train with all of them.
+    """ReFF: learn masks from a few, predict the others, then train with all of them.
 
     Algorithm 1 of the paper, for any recipe that reads masks. The run's folder gets
-    ``annotator/``: the pseudo-annotator, and ``quality.json``: how many masks it learned from
-    and, where the data have annotations beyond these, how good its masks are there.
-    Validation and test data stay as they are.
+    ``annotator/`` with the pseudo-annotator and ``quality.json``: how many masks it learned from
+    and, if the data have further annotations, the quality of its masks there. Validation and test
+    data stay unchanged.
 
     Differs from the paper: masks are predicted once, not in every batch, and kept in steps of
     1/255; see `PseudoAnnotator` for the annotator's own settings.
 
     Args:
         num_annotations: Masks to keep for each class, drawn by the seed; 1 to 50 in the paper.
-            None keeps all there are. Without a sample that lacks one, no masks are predicted.
+            None keeps all masks. If every sample has a mask, none are predicted.
         weight_by_confidence: Whether a mask counts by the annotator's confidence in it. Terms that
             cannot use it log this.
         annotator: Its objective, see `PseudoAnnotator`; likewise the other settings.
@@ -98,37 +98,42 @@ class ReFF(Strategy):
             "degrees": annotator_degrees,
             "paste": annotator_paste,
         }
-        PseudoAnnotator(**self.annotator_settings)  # so that mistakes are told before data are read
+        PseudoAnnotator(**self.annotator_settings)  # wrong settings raise before data are read
 
     @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
         train, seed = stages.data.train, stages.seed
-        by_hand = annotated_by_hand(train)
-        places = by_hand.nonzero().flatten()
+        annotated = find_annotated(train)
+        indices = annotated.nonzero().flatten()
         if self.num_annotations is not None:
-            places = few_places(train.labels, by_hand, self.num_annotations, seed=seed)
-        if len(places) == len(train):
+            indices = draw_annotated(train.labels, annotated, self.num_annotations, seed=seed)
+        if len(indices) == len(train):
             logger.info(
                 "All %d training samples are annotated: no masks are predicted.", len(train)
             )
             stages.fit("train", model, objective, train)
             return
-        self._warn_of(objective)
-        few = with_few(train, places)
+        self._warn_about_weights(objective)
+        partly_masked = keep_annotations(train, indices)
         annotator = PseudoAnnotator(**self.annotator_settings, seed=seed)
-        annotator.fit(few, train=partial(stages.fit, "annotator"))
-        rows = stages.kept("masks", len(train), lambda: predicted_rows(few, annotator))
+        annotator.fit(partly_masked, train=partial(stages.fit, "annotator"))
+        rows = stages.compute_once(
+            "masks", len(train), lambda: predict_rows(partly_masked, annotator)
+        )
         height, width = train.card.shape[1:]
         bits = MaskBits(rows, size=(height, width), soft=True)
-        by_hand[places] = False
-        self._tell(stages, annotator, bits, num_learned=len(places), held_out=by_hand)
-        filled = with_predicted(
-            few, bits, key=annotator.digest(), weight_by_confidence=self.weight_by_confidence
+        annotated[indices] = False
+        self._save(stages, annotator, bits, num_learned=len(indices), held_out=annotated)
+        masked = fill_masks(
+            partly_masked,
+            bits,
+            key=annotator.digest(),
+            weight_by_confidence=self.weight_by_confidence,
         )
-        stages.fit("train", model, objective, filled)
+        stages.fit("train", model, objective, masked)
 
-    def _warn_of(self, objective: Objective) -> None:
-        misled = [n for n, term in objective.terms.items() if isinstance(term, SAY_WHERE_TO_LOOK)]
+    def _warn_about_weights(self, objective: Objective) -> None:
+        misled = [n for n, term in objective.terms.items() if isinstance(term, LOOK_INSIDE)]
         if misled and self.weight_by_confidence:
             logger.warning(
                 "`weight_by_confidence` makes unsure masks smaller, which to %s means that the "
@@ -137,7 +142,7 @@ class ReFF(Strategy):
                 " and ".join(misled),
             )
 
-    def _tell(
+    def _save(
         self,
         stages: Stages,
         annotator: PseudoAnnotator,
@@ -152,9 +157,9 @@ class ReFF(Strategy):
         annotator.save(folder)
         quality = None
         if bool(held_out.any()):
-            places = held_out.nonzero().flatten()
+            indices = held_out.nonzero().flatten()
             quality = mask_quality(
-                train, lambda batch: bits.at(torch.as_tensor(batch.index)), places=places
+                train, lambda batch: bits.at(torch.as_tensor(batch.index)), places=indices
             )
-        told = {"num_annotations": num_learned, "num_predicted": len(train) - num_learned}
-        write_json(folder / "quality.json", {**told, "held_out": quality})
+        counts = {"num_annotations": num_learned, "num_predicted": len(train) - num_learned}
+        write_json(folder / "quality.json", {**counts, "held_out": quality})

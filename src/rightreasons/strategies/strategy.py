@@ -29,10 +29,10 @@ MACHINE = ("accelerator", "devices", "precision")
 
 
 class Strategy(ABC):
-    """What every way of training promises; settings go to the constructor, data to `fit`.
+    """Base class of strategies; settings go to the constructor, data to `fit`.
 
-    Results depend on the seed and the settings alone, and on the CPU not on how often training
-    was killed and resumed, be it inside a fit or between two.
+    Results depend on the seed and the settings alone. On the CPU they do not depend on how often
+    training was killed and resumed, be it inside a fit or between two.
     """
 
     @final
@@ -50,25 +50,25 @@ class Strategy(ABC):
 
         Args:
             model: Gives logits ``(N, K)``. To resume, give it as it was at the start.
-            objective: What every fit minimises, unless the strategy says otherwise.
-            data: All parts; strategies say which they read.
+            objective: The objective of every fit, unless the strategy replaces it.
+            data: All parts of the data; each strategy says which it reads.
             out: Folder of the run, see `Stages`; None writes nothing.
-            resume: Go on with the run in ``out``, if there is one.
-            settings: As `fit` has them: ``epochs``, ``lr``, ``seed``, ...
+            resume: Resume the run in ``out``, if there is one.
+            settings: Settings of `fit`: ``epochs``, ``lr``, ``seed``, ...
 
         Returns:
-            The last fit's weights, selection and diagnosis, with the history and the seconds of
-            all; where there are several, a row of the history says its ``stage``.
+            Weights, selection and diagnosis of the last fit, with the history and the seconds of
+            all fits. If there are several, each row of the history names its ``stage``.
         """
         stages = Stages(data, out=out, resume=resume, settings=dict(settings))
         self.run(model, objective.as_objective(), stages)
-        return stages.finished(model)
+        return stages.finish(model)
 
     def deployed(self, model: nn.Module, folder: Path) -> nn.Module:
-        """What is used of a finished run: the trained model, unless the strategy has more.
+        """The model that a finished run uses: the trained one, unless the strategy combines more.
 
         Args:
-            model: The one that was trained.
+            model: The trained model.
             folder: Folder of the run.
         """
         del folder
@@ -76,12 +76,12 @@ class Strategy(ABC):
 
     @abstractmethod
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
-        """The procedure: fits through ``stages``, which leave their weights in ``model``."""
+        """Run the procedure: fits through ``stages``, which leave their weights in ``model``."""
 
 
 @final
 class Once(Strategy):
-    """One fit of the training data: what a run does unless told otherwise.
+    """One fit of the training data, the default of a run.
 
     Example:
         >>> import rightreasons as rr
@@ -98,7 +98,7 @@ class Once(Strategy):
 
 
 class Stages:
-    """Runs `fit` as often as a strategy asks, so that a killed run goes on where it was.
+    """Runs the fits of a strategy, so that a killed run can be resumed at any point.
 
     A resumed strategy runs from top to bottom again. Finished fits give their saved results, an
     interrupted fit goes on from its checkpoint, and what was computed between two fits is read
@@ -107,14 +107,14 @@ class Stages:
     ::
 
         stage-1-NAME/        a fit: checkpoint.pt, log.jsonl, model.safetensors
-        stage-2-NAME.npy     what was computed for the second
+        stage-2-NAME.npy     an array computed for the second fit
         stage-2-NAME/        the second fit
-        log.jsonl, model.safetensors    of the whole, once it is over
+        log.jsonl, model.safetensors    of the whole run, once it is finished
 
     Args:
-        data: All parts; fits are validated on ``data.val``.
-        out: The folder of the run; None keeps everything in memory.
-        resume: Go on with the run in the folder, if there is one.
+        data: All parts of the data; fits are validated on ``data.val``.
+        out: Folder of the run; None keeps everything in memory.
+        resume: Resume the run in the folder, if there is one.
         settings: Settings of `fit`, for every stage that does not override them.
     """
 
@@ -147,13 +147,13 @@ class Stages:
 
         Args:
             name: Name of the stage. None for the only stage, whose folder is the run's own.
-            model: Layers that were in test mode when the strategy met them stay in it.
-            objective: What to minimise.
-            data: To learn from.
+            model: The model; layers that were in test mode at first stay in it.
+            objective: The objective to minimise.
+            data: Training data.
             changes: Settings of `fit` that differ from the run's.
         """
-        self._begin(name)
-        self._in_train_mode(model)
+        self._refuse_begun(name)
+        self._restore_modes(model)
         settings = {"validation": self.data.val, **self.settings, "seed": self.seed, **changes}
         folder = self.folder
         if folder is not None and name is not None:
@@ -170,21 +170,21 @@ class Stages:
         self.fits.append((name, fitted))
         return fitted
 
-    def kept(
+    def compute_once(
         self, name: str, num_rows: int, chunks: Callable[[], Iterable[NDArray[Any]]]
     ) -> NDArray[Any]:
-        """Work something out for the next fit, once: its rows, chunk after chunk.
+        """Compute an array for the next fit once, chunk by chunk; a resumed run reads it.
 
-        With a folder they go to a file, whole or not at all, and are mapped from there: memory
-        holds one chunk. In several processes each works it out, and the first writes.
+        With a folder the rows go to a file, atomically, and are mapped from there: memory holds
+        one chunk. With several processes each computes the array, and the first writes it.
 
         Args:
-            name: What it is; with the number of the next fit the name of the file.
-            num_rows: How many rows all chunks have together.
-            chunks: Gives arrays of the same kind in the order of their rows.
+            name: Name of the array; with the number of the next fit, the name of the file.
+            num_rows: Number of rows of all chunks together.
+            chunks: Gives arrays of the same type and row shape, in order.
         """
         if self.folder is None or not self.fabric.is_global_zero:
-            return _gathered(num_rows, chunks())
+            return _gather_rows(num_rows, chunks())
         path = self.folder / f"stage-{len(self.fits) + 1}-{name}.npy"
         if not (self.resume and path.exists()):
             write_atomically(path, lambda file: _write_rows(file, num_rows, chunks()))
@@ -196,8 +196,10 @@ class Stages:
             )
         return rows
 
-    def finished(self, model: nn.Module) -> Fit:
-        """What all fits came to; writes the log and the weights of the whole."""
+    kept = compute_once  # its name in earlier versions
+
+    def finish(self, model: nn.Module) -> Fit:
+        """Combine the results of all fits; writes the log and the weights of the whole run."""
         if [name for name, _ in self.fits] == [None]:
             return self.fits[0][1]
         history = [{"stage": name, **row} for name, one in self.fits for row in one.history]
@@ -209,7 +211,7 @@ class Stages:
         seconds = sum(one.seconds for _, one in self.fits)
         return replace(self.fits[-1][1], history=history, seconds=seconds, last={})
 
-    def _begin(self, name: str | None) -> None:
+    def _refuse_begun(self, name: str | None) -> None:
         if self.fits or self.folder is None or self.resume or name is None:
             return
         if is_begun(self.folder):
@@ -218,15 +220,15 @@ class Stages:
                 "resume=True (--resume), or choose another folder (--out)."
             )
 
-    def _in_train_mode(self, model: nn.Module) -> None:
-        """Put layers into the mode the strategy met them in; a fit leaves all in test mode."""
-        met = {id(module) for module, _ in self._modes}
+    def _restore_modes(self, model: nn.Module) -> None:
+        """Put layers into the mode they had at first; a fit leaves all in test mode."""
+        known = {id(module) for module, _ in self._modes}
         for module in model.modules():
-            if id(module) not in met:
+            if id(module) not in known:
                 self._modes.append((module, module.training))
-        own = {id(module) for module in model.modules()}
+        present = {id(module) for module in model.modules()}
         for module, training in self._modes:
-            if id(module) in own:
+            if id(module) in present:
                 module.training = training
 
 
@@ -241,14 +243,14 @@ def resume_files(folder: Path) -> list[Path]:
     return [folder / "checkpoint.pt", *sorted(staged)]
 
 
-def _gathered(num_rows: int, chunks: Iterable[NDArray[Any]]) -> NDArray[Any]:
-    rows, place = np.empty(0), 0
+def _gather_rows(num_rows: int, chunks: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    rows, start = np.empty(0), 0
     for chunk in chunks:
-        if not place:
+        if not start:
             rows = np.empty((num_rows, *chunk.shape[1:]), chunk.dtype)
-        rows[place : place + len(chunk)] = chunk
-        place += len(chunk)
-    return rows[:place]
+        rows[start : start + len(chunk)] = chunk
+        start += len(chunk)
+    return rows[:start]
 
 
 def _write_rows(file: Any, num_rows: int, chunks: Iterable[NDArray[Any]]) -> None:
