@@ -1,10 +1,10 @@
-"""What can go wrong, and when.
+"""The exceptions of this library.
 
 ::
 
     RightReasonsError
     ├─ InvalidBatchError         a batch whose parts do not fit together         (ValueError)
-    ├─ UnknownNameError          a recipe, metric, model or data set nobody has  (ValueError)
+    ├─ UnknownNameError          an unknown recipe, metric, model or data set    (ValueError)
     ├─ InvalidSettingError       a setting out of its range or of another type   (ValueError)
     ├─ DatasetNotFoundError      files that are not where they should be         (FileNotFoundError)
     ├─ DatasetCorruptError       files that are there and cannot be read         (ValueError)
@@ -14,11 +14,11 @@
     ├─ CheckpointMismatchError   a checkpoint of another model or another run    (ValueError)
     ├─ OutputError               a folder that cannot be written                 (OSError)
     ├─ RunNotFoundError          a folder that holds no finished run             (FileNotFoundError)
-    ├─ UnsupportedLayerError     a layer that nobody can bound                 (NotImplementedError)
+    ├─ UnsupportedLayerError     a layer without a rule for bounds             (NotImplementedError)
     └─ CertificateError          a proof that its own checks contradict          (ArithmeticError)
 
-Every message says what was expected, what came and, where there is one, the remedy. The second
-parent, in brackets, lets callers who do not know this tree catch what they would expect.
+Every message says what was expected, what came and, if there is one, the remedy. The class in
+brackets is a second parent, so that callers can catch Python's own exceptions.
 """
 
 import difflib
@@ -43,7 +43,7 @@ __all__ = [
 
 
 class RightReasonsError(Exception):
-    """Everything this library raises on purpose."""
+    """The base class of all exceptions that this library raises on purpose."""
 
 
 class InvalidBatchError(RightReasonsError, ValueError):
@@ -94,8 +94,8 @@ class MissingExtraError(RightReasonsError, ImportError):
     """An optional dependency is not installed; the message says what to run.
 
     Args:
-        purpose: What needs it, as the start of a sentence.
-        extra: The extra of ``rightreasons`` that brings it.
+        purpose: What needs the dependency, as the start of a sentence.
+        extra: The extra of ``rightreasons`` that installs it.
     """
 
     def __init__(self, purpose: str, extra: str) -> None:
@@ -107,12 +107,12 @@ class MissingExtraError(RightReasonsError, ImportError):
 
 
 class UnknownNameError(RightReasonsError, ValueError):
-    """A name nobody registered; the message offers the nearest ones.
+    """A name is unknown; the message offers the nearest ones.
 
     Args:
-        kind: What was looked for, such as ``"recipe"``.
-        name: The name that was not found.
-        known: All names there are.
+        kind: Kind of thing, such as ``"recipe"``.
+        name: The unknown name.
+        known: All known names.
 
     Example:
         >>> print(UnknownNameError("recipe", "r33", ["erm", "r3"]))

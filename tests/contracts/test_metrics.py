@@ -40,7 +40,7 @@ from rightreasons.metrics import (
     RobustCriterion,
     SwapAccuracy,
 )
-from rightreasons.training.evaluate import _flattened
+from rightreasons.training.evaluate import _flatten
 
 TABLE = {
     "accuracy": Accuracy,
@@ -167,7 +167,7 @@ def updated(metric, model, data, parts):
         metric.update(
             rr.Probe(model, batch, needs_gradient=metric.needs_gradient, create_graph=False)
         )
-    return _flattened({metric.name: metric.compute()})
+    return _flatten({metric.name: metric.compute()})
 
 
 def test_every_metric_is_in_the_table():

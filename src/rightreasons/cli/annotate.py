@@ -88,8 +88,14 @@ def annotate(
             "Expected --mask-polarity with --annotations: `irrelevant` if white is what the "
             "model must not look at, `relevant` if white is what it should look at."
         )
-    own = annotations is None
-    train = _training_data(data, data_dir, mask_polarity, own, read_settings(set_data), seed)
+    train = _training_data(
+        data,
+        data_dir,
+        mask_polarity,
+        own_masks=annotations is None,
+        settings=read_settings(set_data),
+        seed=seed,
+    )
     if annotations is not None and mask_polarity is not None:
         train = with_mask_files(train, annotations, polarity=mask_polarity)
     elif num_annotations is not None:
@@ -118,7 +124,7 @@ def _annotator_settings(pairs: list[str] | None) -> dict[str, Any]:
 
 
 def _refuse_other_file(out: Path, ending: str) -> None:
-    """Raise, before anything is trained, if what is found cannot be written there."""
+    """Raise, before anything is trained, if the result cannot be written there."""
     if out.suffix.lower() != ending:
         raise InvalidSettingError(
             f"Expected `--out` to be a file called *{ending} with --"
@@ -134,11 +140,12 @@ def _training_data(
     name: str,
     data_dir: str | None,
     polarity: str | None,
+    *,
     own_masks: bool,
     settings: dict[str, Any],
     seed: int,
 ) -> Dataset:
-    """Images that have files are left there, so that the listing can name them."""
+    """Load training data; images that have files stay on disk, so that the list can name them."""
     if name not in DATASETS and Path(name).is_dir():
         name, data_dir = "folder", name
     known = DATASETS.settings(name)

@@ -76,8 +76,8 @@ def _text(summary: dict[str, Any]) -> str:
             words = f"{name.replace('_', ' ')}, worst group {worst['group']}"
             lines.append(f"{words}: {worst['share']:.3f} of {worst['n']}")
     for name in ("loss_gradient", "logit_gradient"):
-        proved, found = summary[name]["proved"]["mean"], summary[name]["found"]["mean"]
-        if proved is not None:
+        largest, attack = summary[name]["proved"]["mean"], summary[name]["found"]["mean"]
+        if largest is not None:
             words = f"masked {name.replace('_', ' ')}, mean"
-            lines.append(f"{words}: at least {found:.3g} (attack), at most {proved:.3g} (bounds)")
+            lines.append(f"{words}: at least {attack:.3g} (attack), at most {largest:.3g} (bounds)")
     return "\n".join(lines)

@@ -180,11 +180,12 @@ def main() -> None:
 
 
 def _refuse_ignored_options(ctx: typer.Context) -> None:
-    kept = ("out", "resume", "as_json", "tensorboard")
+    allowed = ("out", "resume", "as_json", "tensorboard")
     given = [
         f"--{name.replace('_', '-')}"
         for name in ctx.params
-        if name not in kept and getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"
+        if name not in allowed
+        and getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"
     ]
     if given:
         raise InvalidSettingError(

@@ -26,10 +26,10 @@ Made = TypeVar("Made")
 
 
 class Registry(Mapping[str, Callable[..., Made]], Generic[Made]):
-    """Names and the functions (or classes) that make what they name.
+    """Functions or classes by name.
 
-    A hyphen in a name is an underscore. Unknown names are answered with the nearest ones, unknown
-    settings with those there are.
+    A hyphen in a name counts as an underscore. The error for an unknown name lists the nearest
+    names, that for an unknown setting all settings.
 
     Args:
         kind: What its members are, for error messages: ``"recipe"``.
@@ -68,7 +68,7 @@ class Registry(Mapping[str, Callable[..., Made]], Generic[Made]):
         return len(self._members)
 
     def create(self, name: str, *args: Any, **settings: Any) -> Made:
-        """Make the thing called ``name`` with these settings."""
+        """Call the function ``name`` with these settings."""
         maker = self[name]
         check_names(f"settings of the {self.kind} {name!r}", settings, self.settings(name))
         try:
@@ -90,7 +90,7 @@ class Registry(Mapping[str, Callable[..., Made]], Generic[Made]):
         }
 
     def describe(self) -> dict[str, str]:
-        """One line for each member: the first of its docstring."""
+        """The first line of each member's docstring."""
         return {
             name: (inspect.getdoc(self._members[name]) or "").split("\n", 1)[0] for name in self
         }
@@ -160,7 +160,7 @@ def check_floats(name: str, value: object, *, least: int = 1) -> list[float]:
     """
     members = [value] if isinstance(value, int | float) else value
     try:
-        numbers = [_number(one) for one in members]  # type: ignore[attr-defined]
+        numbers = [_number(member) for member in members]  # type: ignore[attr-defined]
     except (TypeError, ValueError):
         numbers = None
     if numbers is None or len(numbers) < least:
@@ -172,7 +172,7 @@ def check_floats(name: str, value: object, *, least: int = 1) -> list[float]:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, str | bool):  # which float() would take
+    if isinstance(value, str | bool):  # float() would convert these
         raise TypeError
     return float(value)
 

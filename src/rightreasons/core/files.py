@@ -1,4 +1,4 @@
-"""Files that survive a crash: written beside, flushed, then moved into place."""
+"""Files that survive a crash: each is written beside its place, flushed, then moved there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Let ``write`` fill a new file and put it at ``path``: whole, or not at all."""
+    """Let ``write`` fill a new file and move it to ``path``: whole, or not at all."""
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
@@ -77,7 +77,7 @@ def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def plain_values(value: Any) -> Any:
-    """The same with NumPy's numbers as Python's, enumerations and paths as strings."""
+    """Convert NumPy's numbers to Python's, and enumerations and paths to strings."""
     if isinstance(value, dict):
         return {key: plain_values(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -130,17 +130,17 @@ def load_weights_into(model: nn.Module, path: Path) -> None:
 
 def refuse_other_model(state: Mapping[str, Tensor], model: nn.Module, path: Path) -> None:
     """Raise if a saved state does not fit the model, naming what differs."""
-    own = model.state_dict()
-    missing = [name for name in own if name not in state]
-    extra = sorted(name for name in state if name not in own)
+    expected = model.state_dict()
+    missing = [name for name in expected if name not in state]
+    extra = sorted(name for name in state if name not in expected)
     shapes = [
-        f"{name} {tuple(state[name].shape)} for {tuple(own[name].shape)}"
-        for name in own
-        if name in state and state[name].shape != own[name].shape
+        f"{name} {tuple(state[name].shape)} for {tuple(expected[name].shape)}"
+        for name in expected
+        if name in state and state[name].shape != expected[name].shape
     ]
     if missing or extra or shapes:
-        told = [("missing", missing), ("unknown", extra), ("of another shape", shapes)]
-        words = "; ".join(f"{what}: {', '.join(names[:3])}" for what, names in told if names)
+        kinds = [("missing", missing), ("unknown", extra), ("of another shape", shapes)]
+        words = "; ".join(f"{kind}: {', '.join(names[:3])}" for kind, names in kinds if names)
         raise CheckpointMismatchError(
             f"Expected {path} to hold the weights of this model, but it is of another one "
             f"({words}). Build the model it was saved from, or use another folder."

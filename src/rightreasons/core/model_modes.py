@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 Statistics = list[tuple[nn.Module, dict[str, Tensor | None]]]
-"""Copies of what normalisation layers know of the data, by layer."""
+"""Normalisation layers with copies of their running statistics."""
 
 _MODELESS = {
     *(nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Identity, nn.Flatten, nn.Unflatten),
@@ -60,18 +60,18 @@ _CAUSES = {
 
 
 def depends_on_mode(model: nn.Module) -> bool:
-    """Whether a layer in train mode may mix samples or draw: BatchNorm, dropout and the like.
+    """Whether a layer in train mode may mix samples or draw random numbers, as BatchNorm may.
 
-    Layers known not to are let off; a module of the user's own may do anything, so it counts.
+    PyTorch's layers that do neither are known. A module of any other class counts.
     """
     return any(module.training and not _is_modeless(module) for module in model.modules())
 
 
 @contextmanager
 def test_time_mode(model: nn.Module) -> Iterator[None]:
-    """Let the model be as at test time, and afterwards as it was.
+    """Put the model in test mode inside the context, and restore its mode afterwards.
 
-    BatchNorm statistics are used and not updated, nothing is dropped.
+    BatchNorm uses its statistics and does not update them; dropout drops nothing.
     """
     training = [module for module in model.modules() if module.training]
     statistics = statistics_of(model)
@@ -87,9 +87,9 @@ def test_time_mode(model: nn.Module) -> Iterator[None]:
 
 
 def statistics_of(model: nn.Module) -> Statistics:
-    """Copies of the statistics of all layers that would update them."""
+    """Copy the statistics of all layers that would update them."""
     norms = nn.modules.batchnorm._NormBase
-    layers = [one for one in model.modules() if one.training and isinstance(one, norms)]
+    layers = [layer for layer in model.modules() if layer.training and isinstance(layer, norms)]
     return [
         (layer, {n: None if b is None else b.clone() for n, b in layer._buffers.items()})
         for layer in layers
@@ -98,15 +98,15 @@ def statistics_of(model: nn.Module) -> Statistics:
 
 @contextmanager
 def with_statistics(statistics: Statistics) -> Iterator[None]:
-    """Let layers have other statistics, and afterwards their own."""
-    own = [(layer, dict(layer._buffers)) for layer, _ in statistics]
-    for layer, others in statistics:
-        layer._buffers.update(others)
+    """Replace the statistics of layers inside the context, and restore them afterwards."""
+    originals = [(layer, dict(layer._buffers)) for layer, _ in statistics]
+    for layer, replacements in statistics:
+        layer._buffers.update(replacements)
     try:
         yield
     finally:
-        for layer, kept in own:
-            layer._buffers.update(kept)
+        for layer, buffers in originals:
+            layer._buffers.update(buffers)
 
 
 @contextmanager
@@ -117,13 +117,13 @@ def record_outputs(
     *,
     differentiable: bool = False,
 ) -> Iterator[None]:
-    """Put what the named layers give into ``outputs`` while the context lasts.
+    """Write the outputs of the named layers into ``outputs`` while the context lasts.
 
     Args:
-        model: Whose layers they are.
+        model: Model with these layers.
         layers: Names, as in ``named_modules``.
-        outputs: Filled by name.
-        differentiable: Let gradients be taken there also behind frozen weights.
+        outputs: Dictionary to fill, by name.
+        differentiable: Whether to allow gradients at these outputs behind frozen weights too.
     """
     modules = dict(model.named_modules()) if layers else {}
     for name in layers:
@@ -230,9 +230,9 @@ def twice_differentiable(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def out_of_place(model: nn.Module) -> Iterator[None]:
-    """Let activations with an ``inplace`` flag work out of place, and as before afterwards.
+    """Switch the ``inplace`` flags of layers off inside the context, and on again afterwards.
 
-    In place they overwrite what is differentiated or recorded.
+    A layer in place overwrites what is differentiated or recorded.
     """
     in_place = [module for module in model.modules() if getattr(module, "inplace", False) is True]
     for module in in_place:

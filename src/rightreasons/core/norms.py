@@ -17,7 +17,7 @@ NAMES = ("l1", "l2", "squared_l2")
 
 
 def check_norm(norm: Norm) -> Norm:
-    """Give back a norm, or raise if it is none."""
+    """Give the norm back, or raise if it is not one."""
     if isinstance(norm, str) and norm in NAMES:
         return norm
     if isinstance(norm, int | float) and not isinstance(norm, bool) and norm >= 1:
@@ -93,5 +93,5 @@ def _scaled_norm(rows: Tensor, p: float) -> Tensor:
     largest = rows.detach().abs().amax(dim=1)
     # The two m cancel whatever m is, so its own derivative would be zero: it may be detached.
     scale = torch.where((largest > 0) & largest.isfinite(), largest, 1)
-    share: Tensor = torch.linalg.vector_norm(rows / scale[:, None], ord=p, dim=1)
-    return scale * share
+    scaled: Tensor = torch.linalg.vector_norm(rows / scale[:, None], ord=p, dim=1)
+    return scale * scaled

@@ -18,14 +18,14 @@ __all__ = ["drawn_from", "random_stream", "sample_noise"]
 
 
 def random_stream(seed: int, *purpose: str | int) -> np.random.Generator:
-    """Start the stream of a seed and a purpose.
+    """Create the random stream of a seed and a purpose.
 
     Streams of different purposes are independent: drawing the test colours is not disturbed by
     how many numbers the training corners took, nor by the global random state.
 
     Args:
-        seed: From 0.
-        purpose: Words and numbers, such as ``"decoy_digits", "train"`` or an epoch.
+        seed: A whole number from 0.
+        purpose: Words and numbers that name the stream: ``"decoy_digits", "train"``, an epoch.
 
     Example:
         >>> first, again = random_stream(0, "train"), random_stream(0, "train")
@@ -39,7 +39,7 @@ def random_stream(seed: int, *purpose: str | int) -> np.random.Generator:
 
 @contextmanager
 def drawn_from(seed: int, *purpose: int) -> Iterator[None]:
-    """Let torch, NumPy and `random` draw from this seed inside, and as before afterwards."""
+    """Seed torch, NumPy and `random` inside the context, and restore their states afterwards."""
     torch_state, numpy_state, python_state = (
         torch.get_rng_state(),
         np.random.get_state(),
@@ -65,15 +65,15 @@ def sample_noise(
     seed: int,
     kind: Literal["uniform", "normal"] = "uniform",
 ) -> Tensor:
-    """Draw for each sample from a stream of its own, started by the seed and its place.
+    """Draw noise for each sample from a stream that its index and the seed start.
 
-    The global random state is neither used nor moved.
+    The global random state is neither used nor changed.
 
     Args:
-        index: ``(N,)``, the place of each sample in its data set.
-        shape: Of one draw.
-        num_draws: How many for each sample.
-        seed: Of all streams.
+        index: ``(N,)``, the index of each sample in its data set.
+        shape: Shape of one draw.
+        num_draws: Number of draws for each sample.
+        seed: Random seed for all streams.
         kind: Uniform in [0, 1), or standard normal.
 
     Returns:
@@ -88,14 +88,14 @@ def sample_noise(
     draw = torch.rand if kind == "uniform" else torch.randn
     generator = torch.Generator()
     noise = torch.empty(len(index), num_draws, *shape)
-    for row, place in enumerate(index.tolist()):
-        generator.manual_seed(_start(seed, place))
+    for row, number in enumerate(index.tolist()):
+        generator.manual_seed(_mix(seed, number))
         noise[row] = draw((num_draws, *shape), generator=generator)
     return noise.transpose(0, 1).to(index.device)
 
 
-def _start(seed: int, place: int) -> int:
-    """Scatter neighbouring seeds and places over 32 bits, of which a generator takes no more."""
-    mixed = (seed * 0x9E3779B97F4A7C15 + place * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB) % 2**64
+def _mix(seed: int, index: int) -> int:
+    """Scatter neighbouring seeds and indices over the 32 bits that a generator takes."""
+    mixed = (seed * 0x9E3779B97F4A7C15 + index * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB) % 2**64
     mixed = (mixed ^ (mixed >> 31)) * 0xD6E8FEB86659FD93 % 2**64
     return mixed >> 32

@@ -80,12 +80,12 @@ class Config(TrainingSettings, Choices):
             object.__setattr__(self, entry.name, plain_values(getattr(self, entry.name)))
 
     def load_data(self) -> Splits:
-        """The data set this run is about."""
+        """Load the data set, with the run's seed unless the settings have another."""
         settings = {"seed": self.seed, **self.data_settings}
         return load(self.data, data_dir=self.data_dir, **settings)
 
     def build_model(self, data: Splits) -> nn.Module:
-        """The untrained model, for these data's classes, channels and size."""
+        """Build the untrained model for the classes, channels and size of the data."""
         channels, *size = data.card.shape
         with seeded(self.seed):
             return models.create(
@@ -97,17 +97,17 @@ class Config(TrainingSettings, Choices):
             )
 
     def build_objective(self) -> Objective:
-        """The recipe with its settings."""
+        """Build the objective of the recipe."""
         return RECIPES.create(self.recipe, **self.settings).with_settings(
             frozen_statistics=self.frozen_statistics, max_rows=self.max_rows
         )
 
     def build_strategy(self) -> Strategy:
-        """The strategy with its settings."""
+        """Build the strategy."""
         return STRATEGIES.create(self.strategy, **self.strategy_settings)
 
     def build_metrics(self, split: str = "test") -> list[Metric | str] | None:
-        """The metrics that were named for a split, with their settings; None if none was."""
+        """Build the metrics of a split; None if none are named."""
         on_validation = self.metrics if self.validation_metrics is None else self.validation_metrics
         known = {*(self.metrics or ()), *(on_validation or ())}
         unknown = sorted(set(self.metric_settings) - known)
@@ -133,7 +133,7 @@ def save_config(folder: Path, config: Config) -> None:
 
 
 def load_config(folder: str | Path) -> Config:
-    """Read what a run, finished or not, was asked to do."""
+    """Read the configuration of a run, finished or not."""
     path = Path(folder)
     try:
         config = yaml.safe_load((path / "config.yaml").read_text())
@@ -152,7 +152,7 @@ def load_config(folder: str | Path) -> Config:
 
 
 def refuse_other_config(folder: Path, config: Config) -> None:
-    """Raise if the run in a folder was asked for something else; where it runs does not count."""
+    """Raise if the run in a folder has another configuration; the machine may differ."""
     machine = ("accelerator", "data_dir", "devices")
     before, now = asdict(load_config(folder)), asdict(config)
     other = [
@@ -168,5 +168,5 @@ def refuse_other_config(folder: Path, config: Config) -> None:
 
 
 def unreadable(path: Path, why: object) -> RunNotFoundError:
-    """The error for a file of a run that is there and broken."""
+    """The error for a file of a run that exists but cannot be read."""
     return RunNotFoundError(f"Expected {path} as rightreasons wrote it, but cannot read it: {why}.")

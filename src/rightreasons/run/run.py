@@ -46,7 +46,7 @@ from rightreasons.run.config import (
 from rightreasons.strategies import Once
 from rightreasons.strategies.strategy import is_begun
 from rightreasons.training.distributed import launch_fabric
-from rightreasons.training.evaluate import evaluate, evaluate_parts, prepared_metrics
+from rightreasons.training.evaluate import evaluate, evaluate_parts, prepare_metrics
 from rightreasons.training.fit import Fit
 from rightreasons.types import Batch
 
@@ -159,16 +159,16 @@ def train_run(
     tensorboard: bool = False,
     checkpoint_seconds: float = 60.0,
 ) -> dict[str, Any]:
-    """Train, measure and write a run; give its results.
+    """Train a model, measure it and write a run; give its results.
 
     Args:
-        config: What to do.
-        out: The run's folder.
-        resume: Go on with the run in the folder, if there is one.
+        config: Configuration of the run.
+        out: Folder of the run.
+        resume: Whether to go on with the run in the folder, if there is one.
         data: The data, if they are loaded already.
-        progress: As for `fit`.
-        tensorboard: As for `fit`.
-        checkpoint_seconds: As for `fit`.
+        progress: Whether to show live lines; None does so on a terminal.
+        tensorboard: Whether to write for TensorBoard too.
+        checkpoint_seconds: Seconds between two checkpoints.
     """
     objective, strategy = config.build_objective(), config.build_strategy()
     data = data or config.load_data()
@@ -177,7 +177,7 @@ def train_run(
     metrics = {split: config.build_metrics(split) for split in parts}
     for split, part in parts.items():
         if part is not None and metrics[split] is not None:
-            prepared_metrics(metrics[split], part)
+            prepare_metrics(metrics[split], part)
     model = config.build_model(data)
     folder = writable_folder(out)
     if resume and is_begun(folder):
@@ -370,12 +370,12 @@ def _results(
 
 
 def _strategy_results(config: Config, fitted: Fit) -> dict[str, Any]:
-    """Nothing of a single fit, whose results are as they were before there were strategies."""
+    """What a strategy of several fits adds; results of a single fit have none of these keys."""
     if isinstance(config.build_strategy(), Once):
         return {}
-    kept = {"stage": "name", "epoch": "epochs", "seconds": "seconds", "accuracy": "accuracy"}
+    keys = {"stage": "name", "epoch": "epochs", "seconds": "seconds", "accuracy": "accuracy"}
     stages = [
-        {name: row[key] for key, name in kept.items() if key in row}
+        {name: row[key] for key, name in keys.items() if key in row}
         for row, after in zip(fitted.history, [*fitted.history[1:], {"epoch": 1}], strict=True)
         if after["epoch"] == 1
     ]

@@ -33,25 +33,27 @@ def selective_run(
 ) -> dict[str, Any]:
     """Measure a finished run as a model that may abstain; nothing is written.
 
-    For each coverage a threshold of confidence is chosen on the run's validation data alone; what
-    it comes to on the test data is told: how many samples are answered, and how often wrong. A
-    run of the strategy ``masktune`` is measured as an `AbstainingPair` of the model before
-    fine-tuning and that after it.
+    For each coverage, a threshold of confidence is chosen on the run's validation data alone. On
+    the test data the results say how many samples are answered, and how often wrongly. A run of
+    the strategy ``masktune`` is measured as an `AbstainingPair`: the model before fine-tuning
+    and the model after it.
 
     Args:
-        folder: The run's.
-        score: What confidence is, see `confidence`; None takes what the model is made for:
+        folder: Folder of the run.
+        score: The measure of confidence, see `confidence`; None takes the one the model is for:
             ``"abstain"``, ``"selection"``, ``"logit"`` for a pair, else ``"softmax"``.
-        coverages: The share of samples to answer, above 0 and up to 1, or several in a list.
-        data_dir: Where the data set's files are, if not where they were.
-        max_samples: Measure so many test samples; None is all. Thresholds are from all there are.
-        progress: Show bars.
+        coverages: Fraction of samples to answer, above 0 and up to 1, or a list of fractions.
+        data_dir: Folder with the data set's files, if it is not the run's.
+        max_samples: Number of test samples to measure; None is all. Thresholds use all
+            validation samples.
+        progress: Whether to show bars.
 
     Returns:
         ``score``; ``pair``, whether two models answer together; ``validation`` and ``test``, the
-        values of `RiskCoverage`; ``lines``, one for each coverage: ``coverage``, the target,
-        ``threshold`` (None answers all), ``realised`` coverage, and ``error`` and ``worst_group``
-        among what is answered (None if that is nothing, or groups are unknown).
+        values of `RiskCoverage`; ``lines``, one dictionary for each coverage. A line has the target
+        ``coverage``, the ``threshold`` (None answers all) and the ``realised`` coverage. Its
+        ``error`` and ``worst_group`` are error rates among the answered samples. They are None if
+        none is answered, or groups are unknown.
     """
     run = Run.open(folder, data_dir)
     data = run.data

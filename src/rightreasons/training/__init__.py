@@ -1,3 +1,3 @@
-"""Training and evaluation: one loop."""
+"""Training and evaluation."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""The process training runs in: seeds, signals and its siblings."""
+"""The processes of a training: launching, random states, signals, common decisions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def is_main_process() -> bool:
-    """Whether this process is the one that prints, by what its launcher put in the environment."""
+    """Whether this process prints, by the environment variables of its launcher."""
     return int(os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or 0) == 0
 
 
@@ -60,10 +60,10 @@ def launch_fabric(accelerator: str, devices: int, precision: str) -> Fabric:
 
 
 def agree(fabric: Fabric, *flags: bool) -> list[bool]:
-    """Each flag, true if it is true in any process: the same answer in all of them.
+    """Make each flag true in all processes if it is true in any of them.
 
-    Whatever leads to a collective (saving, stopping) must be decided together; clocks, signals and
-    numbers differ between processes.
+    Processes must decide together on what leads to a collective call, such as saving or stopping.
+    Clocks, signals and numbers differ between them.
     """
     if fabric.world_size == 1:
         return list(flags)
@@ -74,7 +74,7 @@ def agree(fabric: Fabric, *flags: bool) -> list[bool]:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Draw from this seed inside, and as before afterwards."""
+    """Seed torch inside the context, and restore its random state afterwards."""
     before = torch.get_rng_state()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     torch.manual_seed(seed)
@@ -87,7 +87,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def random_state() -> dict[str, Any]:
-    """This process's random generators."""
+    """The states of this process's random generators."""
     state: dict[str, Any] = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.get_rng_state_all()
@@ -95,14 +95,14 @@ def random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: dict[str, Any]) -> None:
-    """Set this process's generators as they were."""
+    """Restore the states that `random_state` gave."""
     torch.set_rng_state(state["cpu"])
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"])
 
 
 def gather(fabric: Fabric, value: Any) -> list[Any]:
-    """The values of all processes, in the order of their ranks."""
+    """Collect the values of all processes, in the order of their ranks."""
     if fabric.world_size == 1:
         return [value]
     values: list[Any] = [None] * fabric.world_size
@@ -111,7 +111,7 @@ def gather(fabric: Fabric, value: Any) -> list[Any]:
 
 
 class Interrupts:
-    """Ctrl-C, taken note of and acted upon between two updates; a second one acts at once."""
+    """Notes Ctrl-C, so that training stops between two updates; a second one stops at once."""
 
     def __init__(self) -> None:
         self._asked = False

@@ -16,7 +16,7 @@ from rightreasons.metrics import METRICS, Metric, suitable
 from rightreasons.probe.probe import Probe, move_to_model, strongest_need
 from rightreasons.types import Batch
 
-__all__ = ["evaluate", "evaluate_parts", "prepared_metrics"]
+__all__ = ["evaluate", "evaluate_parts", "prepare_metrics"]
 
 
 def evaluate(
@@ -29,17 +29,17 @@ def evaluate(
     max_rows: int | None = None,
     progress: bool = False,
 ) -> dict[str, float]:
-    """Measure ``model`` on ``data`` as it would be deployed: in test mode, which is undone after.
+    """Measure ``model`` on ``data`` in test mode; its mode is restored afterwards.
 
     Args:
-        model: Gives logits ``(N, K)``; stays on the device it is on.
+        model: Gives logits ``(N, K)``; stays on its device.
         data: A data set or a batch.
-        metrics: Metrics or their names; None is every one for which the data have what it needs.
-        batch_size: Samples a pass; the values do not depend on it.
-        max_samples: Measure so many samples only, see `Metric.limit`; None leaves it to each
-            metric, and of itself none leaves any out.
-        max_rows: The most rows a stacked pass of altered copies may have; None is no ceiling.
-        progress: Show a bar.
+        metrics: Metrics or their names; None is every cheap metric that suits the data.
+        batch_size: Samples in a pass; the values do not depend on it.
+        max_samples: Number of samples to measure, see `Metric.limit`; None leaves it to each
+            metric, and by default a metric measures all.
+        max_rows: Most rows in a stacked pass of altered copies; None is no limit.
+        progress: Whether to show a bar.
 
     Returns:
         Values by name: ``"accuracy"``, ``"group_accuracy/worst"``, ... In several processes each
@@ -52,7 +52,7 @@ def evaluate(
     """
     data = as_dataset(data)
     check_integer("batch_size", batch_size)
-    chosen = prepared_metrics(metrics, data, max_samples)
+    chosen = prepare_metrics(metrics, data, max_samples)
     passes = _passes(chosen, len(data), batch_size)
     with _test_mode(model):
         batches = ((metrics, batch) for metrics, rows in passes for batch in data.batches(rows))
@@ -61,7 +61,7 @@ def evaluate(
             track(batches, "Evaluating", total=num_batches) if progress else batches
         ):
             _measure(model, batch, measured, max_rows)
-    return _flattened({metric.name: metric.compute() for metric in chosen})
+    return _flatten({metric.name: metric.compute() for metric in chosen})
 
 
 def evaluate_parts(
@@ -72,39 +72,39 @@ def evaluate_parts(
     max_rows: int | None = None,
     progress: bool = False,
 ) -> dict[str, dict[str, float]]:
-    """Measure parts of the data, validation data first: metrics may take thresholds from there.
+    """Measure parts of the data, validation data first: other parts may need its thresholds.
 
     Args:
-        model: See `evaluate`.
-        parts: By name; ``"validation"`` is told apart, what is None is left out.
-        metrics: Of each part, see `evaluate`. Those of other parts that are objects are
-            calibrated, see `Metric.calibrate`.
-        max_rows: See `evaluate`.
-        progress: See `evaluate`.
+        model: Gives logits ``(N, K)``.
+        parts: Data by the name of the part; None is left out.
+        metrics: Metrics of each part. Those that are objects are calibrated by the values on
+            the part ``"validation"``, see `Metric.calibrate`.
+        max_rows: Most rows in a stacked pass of altered copies; None is no limit.
+        progress: Whether to show bars.
     """
-    found: dict[str, dict[str, float]] = {}
+    measured: dict[str, dict[str, float]] = {}
     for name in sorted(parts, key=lambda part: part != "validation"):
         data, chosen = parts[name], metrics[name]
         if data is None:
             continue
         for metric in chosen or ():
-            if isinstance(metric, Metric) and found.get("validation") and name != "validation":
-                start = f"{metric.name}/"
-                own = {
-                    key.removeprefix(start): value
-                    for key, value in found["validation"].items()
-                    if key.startswith(start)
+            if isinstance(metric, Metric) and name != "validation":
+                prefix = f"{metric.name}/"
+                values = {
+                    key.removeprefix(prefix): value
+                    for key, value in measured.get("validation", {}).items()
+                    if key.startswith(prefix)
                 }
-                if own:
-                    metric.calibrate(own)
-        found[name] = evaluate(model, data, chosen, max_rows=max_rows, progress=progress)
-    return {name: found[name] for name in parts if name in found}
+                if values:
+                    metric.calibrate(values)
+        measured[name] = evaluate(model, data, chosen, max_rows=max_rows, progress=progress)
+    return {name: measured[name] for name in parts if name in measured}
 
 
-def prepared_metrics(
+def prepare_metrics(
     metrics: Sequence[Metric | str] | None, data: Dataset, max_samples: int | None = None
 ) -> list[Metric]:
-    """Metrics ready for the first batch, or an error if one cannot be measured on the data."""
+    """Create the metrics and prepare them, or raise if one cannot be measured on the data."""
     chosen = [
         METRICS.create(metric) if isinstance(metric, str) else metric
         for metric in (suitable(data) if metrics is None else metrics)
@@ -126,7 +126,7 @@ def prepared_metrics(
 def _measure(
     model: nn.Module, batch: Batch, metrics: Sequence[Metric], max_rows: int | None
 ) -> None:
-    """One pass that serves all these metrics."""
+    """Update all these metrics by one pass."""
     needs_gradient = strongest_need(metric.needs_gradient for metric in metrics)
     with nullcontext() if needs_gradient else torch.no_grad():
         probe = Probe(
@@ -144,12 +144,12 @@ def _measure(
 def _passes(
     metrics: Sequence[Metric], size: int, batch_size: int
 ) -> list[tuple[list[Metric], list[Tensor]]]:
-    """Metrics that measure the same samples, and the rows of these, batch by batch."""
+    """Group metrics that measure the same samples, with the rows of each batch."""
     limits = [min(metric.max_samples or size, size) for metric in metrics]
     order = torch.randperm(size, generator=torch.Generator().manual_seed(0))
     return [
         (
-            [metric for metric, own in zip(metrics, limits, strict=True) if own == limit],
+            [metric for metric, most in zip(metrics, limits, strict=True) if most == limit],
             _share_of_rows(order[:limit].sort().values, batch_size),
         )
         for limit in dict.fromkeys(limits)
@@ -162,7 +162,7 @@ def _share_of_rows(rows: Tensor, batch_size: int) -> list[Tensor]:
     return [part for part in torch.split(rows, batch_size) if len(part)]
 
 
-def _flattened(values: dict[str, float | dict[str, float]]) -> dict[str, float]:
+def _flatten(values: dict[str, float | dict[str, float]]) -> dict[str, float]:
     flat = {}
     for name, value in values.items():
         for key, number in (value if isinstance(value, dict) else {"": value}).items():

@@ -1,4 +1,4 @@
-"""The training loop: the only one."""
+"""The training loop; every fit runs through it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import Loss, Objective, Term
 from rightreasons.probe.probe import move_to_model
 from rightreasons.training.distributed import Interrupts, agree, launch_fabric, seeded
-from rightreasons.training.evaluate import evaluate, prepared_metrics
+from rightreasons.training.evaluate import evaluate, prepare_metrics
 from rightreasons.training.monitor import (
     Diagnosis,
     TrainingLog,
@@ -94,15 +94,15 @@ def fit(
 ) -> Fit:
     """Train ``model`` in place, and leave it in test mode.
 
-    Results depend on the seed and the settings alone: not on the number of processes (up to
-    rounding; layers that mix or drop samples aside), and on the CPU not on how often training was
-    killed and resumed.
+    Results depend on the seed and the settings alone. The number of processes changes them by
+    rounding only, except for layers that mix or drop samples. On the CPU a training that was
+    killed and resumed gives the same bits.
 
     Args:
-        model: Gives logits ``(N, K)``. It is put in train mode if it is not; layers of a model in
-            train mode that were put in test mode stay in it.
-        objective: What to minimise, from `rightreasons.recipes` or a sum of terms. It is copied:
-            what its terms learn on the way is in the checkpoint, not in the caller's.
+        model: Gives logits ``(N, K)``. It is put in train mode if it is in test mode. If it is in
+            train mode, layers in test mode stay so.
+        objective: What to minimise, from `rightreasons.recipes` or a sum of terms. The fit works
+            on a copy; what its terms learn is in the checkpoint.
         data: Training data.
         epochs: Passes over the data.
         validation: Data to measure after each epoch.
@@ -118,14 +118,14 @@ def fit(
             what; ``"none"`` keeps the last.
         out: Folder for ``checkpoint.pt``, ``log.jsonl`` and ``model.safetensors``; None writes
             nothing.
-        resume: Go on from the checkpoint in ``out``, if there is one.
-        checkpoint_seconds: How often to save; the end is saved anyway.
+        resume: Whether to go on from the checkpoint in ``out``, if there is one.
+        checkpoint_seconds: Seconds between two checkpoints; the end is always saved.
         progress: Whether to show a live line; None does so on a terminal.
         tensorboard: Whether to write for TensorBoard too.
-        precision: As Lightning Fabric's: ``"32-true"``, ``"bf16-mixed"``, ...
-        accelerator: As Fabric's: ``"cpu"``, ``"cuda"``, ``"auto"``.
-        devices: Processes to start; under ``torchrun`` they are its.
-        fabric: A launched Fabric to use in place of the last three.
+        precision: Numeric precision for Lightning Fabric: ``"32-true"``, ``"bf16-mixed"``, ...
+        accelerator: Device for Fabric: ``"cpu"``, ``"cuda"``, ``"auto"``.
+        devices: Number of processes to start; ``torchrun`` starts its own.
+        fabric: A launched Fabric, in place of precision, accelerator and devices.
 
     Returns:
         The history, the weights used, the selection and a diagnosis.
@@ -169,7 +169,7 @@ def _check_selection(select: Selection, validation: Dataset | None) -> None:
         raise InvalidSettingError(
             f"Expected `validation` data to select by {select!r}, but got none."
         )
-    prepared_metrics([chosen[0]], validation)
+    prepare_metrics([chosen[0]], validation)
 
 
 def _prepare(
@@ -297,11 +297,7 @@ def _finish_epoch(training: Training) -> dict[str, Any]:
         row["validation"] = {name: measured[name] for name in dict.fromkeys(["accuracy", key])}
         if select != "none" and measured[key] > progress.best.get("value", -1.0):
             weights = {n: t.detach().cpu().clone() for n, t in training.model.state_dict().items()}
-            progress.best = {
-                "epoch": progress.epoch + 1,
-                "value": measured[key],
-                "weights": weights,
-            }
+            progress.best = {"epoch": row["epoch"], "value": measured[key], "weights": weights}
     progress.history.append(row)
     progress.next_epoch()
     return row
@@ -333,6 +329,5 @@ def _finish(training: Training) -> Fit:
 def _how_to_resume(training: Training) -> str:
     if training.checkpoint is None:
         return "Stopped. Nothing was saved, since no folder was given with `out` (--out)."
-    return (
-        f"Stopped. The state is saved in {training.checkpoint}; go on with resume=True (--resume)."
-    )
+    saved = f"The state is saved in {training.checkpoint}"
+    return f"Stopped. {saved}; go on with resume=True (--resume)."
