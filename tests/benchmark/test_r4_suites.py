@@ -54,7 +54,7 @@ def test_methods_by_name():
 
 
 def test_weights_are_scaled_and_nothing_else():
-    scaled = r4.scaled(r4.MNIST_GRIDS, 0.2, ["Cert-R4"])
+    scaled = r4.scale_weights(r4.MNIST_GRIDS, 0.2, ["Cert-R4"])
     assert list(scaled) == ["Cert-R4"]
     for new, old in zip(scaled["Cert-R4"], r4.MNIST_GRIDS["Cert-R4"], strict=True):
         assert new["settings"]["weight"] == pytest.approx(5 * old["settings"]["weight"])
@@ -62,7 +62,7 @@ def test_weights_are_scaled_and_nothing_else():
 
 
 def test_data_are_reduced_beside_their_own_settings():
-    assert r4.reduced(r4.FAINT, mask_fraction=0.2)["data_settings"] == {
+    assert r4.change_data(r4.FAINT, mask_fraction=0.2)["data_settings"] == {
         "colours": "faint",
         "mask_fraction": 0.2,
     }

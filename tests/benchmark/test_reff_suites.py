@@ -30,7 +30,7 @@ def test_heat_is_measured_at_the_layers_reff_finds(name):
     net = create(method["model"], classes=10, channels=3, size=32, **method["model_settings"])
     measured = method.get("metric_settings", reff.BASE["metric_settings"])["cam_mass"]["layer"]
     prefix = "features." if name == "ABN" else ""
-    assert measured == [prefix + layer for layer in reff.PLACES]
+    assert measured == [prefix + layer for layer in reff.LAYERS]
     x = torch.rand(2, 3, 32, 32)
     if name == "baseline":
         assert tuple(measured) == tuple(resolution_layers(net, x))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from rightreasons.benchmark.measure import Measure, read_figures
-from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.measure import Measure
+from rightreasons.benchmark.suite import Budget, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = ["EXPLAINERS", "LENET", "alignment_table1"]
-
-FOLDER = Path(__file__).parent
 
 EXPLAINERS = {
     "Grad": "input_gradient",
@@ -45,23 +42,16 @@ BASE: Overrides = {
 }
 
 
-def _weights(name: str, *weights: float) -> Grid:
-    return [{"settings": {name: weight}} for weight in weights]
-
-
 METHODS = (
-    Method(name="CE only", overrides={"recipe": "erm"}, grid=_weights("weight_decay", 0.0, 4e-5)),
+    Method(name="CE only", overrides={"recipe": "erm"}, grid=make_grid(weight_decay=(0.0, 4e-5))),
     Method(
-        name="Hessian", overrides={"recipe": "hessian"}, grid=_weights("weight", 1.6e-6, 6.4e-6)
+        name="Hessian", overrides={"recipe": "hessian"}, grid=make_grid(weight=(1.6e-6, 6.4e-6))
     ),
-    Method(name="l2", overrides={"recipe": "l2_alignment"}, grid=_weights("weight", 0.02, 0.08)),
+    Method(name="l2", overrides={"recipe": "l2_alignment"}, grid=make_grid(weight=(0.02, 0.08))),
     Method(
         name="l2 + cosine",
         overrides={"recipe": "alignment"},
-        grid=[
-            {"settings": {"weight": weight, "l2_weight": l2_weight}}
-            for weight, l2_weight in ((4.0, 0.02), (16.0, 0.08))
-        ],
+        grid=make_grid(weight=(4.0, 16.0), l2_weight=(0.02, 0.08)),
     ),
 )
 """The random step of l2 alignment has variance 8e-5, by which its weights are Hessian's here."""
@@ -92,11 +82,11 @@ PROTOCOL = (
 
 def alignment_table1() -> Suite:
     """Accuracy, RPS, Insertion and Adv-Insertion on CIFAR-10 (gradient alignment's Table 1)."""
-    return Suite(
-        name="alignment-table1",
-        title="Robust attributions, CIFAR-10, LeNet with Softplus",
-        paper="joo2023towards",
-        table="Table 1",
+    return make_suite(
+        "joo2023towards",
+        "alignment-table1",
+        "Robust attributions, CIFAR-10, LeNet with Softplus",
+        "Table 1",
         base=BASE,
         variants=(Variant(name="lenet", title="CIFAR-10, LeNet"),),
         methods=METHODS,
@@ -130,6 +120,5 @@ def alignment_table1() -> Suite:
                 protocol=("A cosine schedule in place of two steps.",),
             ),
         },
-        figures=read_figures(FOLDER / "alignment_table1.yaml"),
         protocol=PROTOCOL,
     )

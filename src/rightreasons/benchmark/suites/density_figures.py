@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from rightreasons.benchmark.measure import Measure
 from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
-from rightreasons.benchmark.suites.density_tables import BASE, density_table1
+from rightreasons.benchmark.suites.density_tables import BASE, PAPER, density_table1
 from rightreasons.benchmark.suites.density_tables import PROTOCOL as TABLE1_PROTOCOL
+from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = ["density_figure4", "density_groups"]
 
@@ -34,11 +35,11 @@ PROTOCOL = (
 def density_figure4() -> Suite:
     """Density and InputGrad along a sweep of the weight (density smoothing's Figure 4)."""
     whole = density_table1()
-    return Suite(
-        name="density-figure4",
-        title="Leakage, attacks and accuracy as the penalty grows, BlockMNIST",
-        paper=whole.paper,
-        table="Figure 4",
+    return make_suite(
+        PAPER,
+        "density-figure4",
+        "Leakage, attacks and accuracy as the penalty grows, BlockMNIST",
+        "Figure 4",
         base=BASE,
         variants=tuple(
             Variant(
@@ -79,8 +80,8 @@ GROUPS_BASE: Overrides = {
 }
 
 _RATES: Grid = [{"lr": rate} for rate in (RATE / 2, RATE, 2 * RATE)]
-_STEPS: Grid = [{"settings": {"step_size": size}} for size in (0.01, 0.03, 0.1)]
-_WEIGHTS: Grid = [{"settings": {"weight": weight}} for weight in (0.01, 0.1, 1.0)]
+_STEPS = make_grid(step_size=(0.01, 0.03, 0.1))
+_WEIGHTS = make_grid(weight=(0.01, 0.1, 1.0))
 
 GROUPS_METHODS = (
     Method(name="ERM", overrides={"recipe": "erm"}, grid=_RATES),
@@ -100,11 +101,11 @@ GROUPS_PROTOCOL = (
 
 def density_groups() -> Suite:
     """Group DRO with and without density smoothing (after the density paper's Section 7.2)."""
-    return Suite(
-        name="density-groups",
-        title="Group DRO and density smoothing, biased MNIST",
-        paper="yang2024regulating",
-        table="Section 7.2",
+    return make_suite(
+        PAPER,
+        "density-groups",
+        "Group DRO and density smoothing, biased MNIST",
+        "Section 7.2",
         base=GROUPS_BASE,
         variants=(Variant(name="biased-mnist", title="Biased MNIST, groups known in training"),),
         methods=GROUPS_METHODS,

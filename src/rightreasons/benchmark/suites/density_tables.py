@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
-from rightreasons.benchmark.measure import Measure, read_figures
+from rightreasons.benchmark.measure import Measure
 from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
-__all__ = ["BASE", "PROTOCOL", "density_table1", "density_unseen"]
+__all__ = ["BASE", "PAPER", "PROTOCOL", "density_table1", "density_unseen"]
 
-FOLDER = Path(__file__).parent
-
+PAPER = "yang2024regulating"
 PAPERS_STEP = 0.01
 FLOOR = 0.94
 NORMS = ("l2", "linf")
@@ -39,15 +38,11 @@ BASE: Overrides = {
 _SMOOTH: Overrides = {"model_settings": {"activation": "softplus"}}
 
 
-def _grid(setting: str, *values: float) -> Grid:
-    return [{"settings": {setting: value}} for value in values]
-
-
 _RATES: Grid = [{"lr": rate} for rate in (1e-3, 2e-3, 4e-3)]
-_WEIGHTS = _grid("weight", 0.25, 0.5, 1.0)
-_ABSOLUTE = _grid("weight", 0.004, 0.008, 0.016)
+_WEIGHTS = make_grid(weight=(0.25, 0.5, 1.0))
+_ABSOLUTE = make_grid(weight=(0.004, 0.008, 0.016))
 """Weights of sums of absolute values, which are some thirty times the Frobenius norm here."""
-_RADII = _grid("epsilon", 0.05, 0.1, 0.2)
+_RADII = make_grid(epsilon=(0.05, 0.1, 0.2))
 
 
 def _density(name: str, form: str) -> Method:
@@ -63,13 +58,13 @@ METHODS = (
     Method(
         name="Hessian",
         overrides={"recipe": "hessian", **_SMOOTH},
-        grid=_grid("weight", 1e-5, 1e-4, 1e-3),
+        grid=make_grid(weight=(1e-5, 1e-4, 1e-3)),
     ),
     Method(name="InputGrad", overrides={"recipe": "input_gradient"}, grid=_WEIGHTS),
     Method(
         name="InputGrad (loss)",
         overrides={"recipe": "input_gradient", "settings": {"target": "loss"}},
-        grid=_grid("weight", 1.0, 2.0, 2.5),
+        grid=make_grid(weight=(1.0, 2.0, 2.5)),
     ),
     Method(
         name="InputGrad (p = 1)",
@@ -93,7 +88,7 @@ METHODS = (
 )
 
 
-def _attacked() -> Iterator[Measure]:
+def _attack_measures() -> Iterator[Measure]:
     for norm in NORMS:
         for epsilon in EPSILONS:
             key, name = f"adversarial_accuracy/{norm}/{epsilon:g}", f"PGD-20 {norm} {epsilon:g}"
@@ -134,11 +129,11 @@ PROTOCOL = (
 
 def density_table1() -> Suite:
     """Leakage and adversarial accuracy on BlockMNIST (density smoothing's Table 1)."""
-    return Suite(
-        name="density-table1",
-        title="Feature leakage on BlockMNIST, two hidden layers",
-        paper="yang2024regulating",
-        table="Table 1",
+    return make_suite(
+        PAPER,
+        "density-table1",
+        "Feature leakage on BlockMNIST, two hidden layers",
+        "Table 1",
         base=BASE,
         variants=(Variant(name="block-mnist", title="BlockMNIST, 1568-512-512-10 net"),),
         methods=METHODS,
@@ -146,7 +141,7 @@ def density_table1() -> Suite:
             Measure(key="feature_leakage", name="leakage"),
             Measure(key="feature_leakage/share", name="leaked share", percent=True),
             Measure(key="accuracy", name="accuracy", percent=True),
-            *_attacked(),
+            *_attack_measures(),
         ),
         select_by="feature_leakage",
         select_if=("accuracy", FLOOR),
@@ -175,7 +170,6 @@ def density_table1() -> Suite:
                 protocol=("The paper's rate is 0.0001 and it does not name the batch size.",),
             ),
         },
-        figures=read_figures(FOLDER / "density_table1.yaml"),
         protocol=PROTOCOL,
     )
 
@@ -217,11 +211,11 @@ def density_unseen() -> Suite:
     """Table 1's chosen settings at five seeds that took no part in any choice."""
     whole = density_table1()
     names = SETTINGS["floor of 94 %"]
-    return Suite(
-        name="density-unseen",
-        title="Table 1's settings at five other seeds, BlockMNIST",
-        paper=whole.paper,
-        table="Table 1",
+    return make_suite(
+        PAPER,
+        "density-unseen",
+        "Table 1's settings at five other seeds, BlockMNIST",
+        "Table 1",
         base=BASE,
         variants=tuple(
             Variant(name=name, grids={method: [chosen] for method, chosen in settings.items()})

@@ -1,22 +1,23 @@
 """MaskTune's suites on biased MNIST and decoy digits.
 
-Suites made of the same parts ask for the same runs, and share them.
+Suites with the same parts have the same runs and share their results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from rightreasons.benchmark.measure import Measure, read_figures
+from rightreasons.benchmark.measure import Measure
 from rightreasons.benchmark.suite import Budget, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suites.shared import make_suite
 
 __all__ = [
     "BASE",
     "MEASURES",
     "METHODS",
+    "PAPER",
     "PROTOCOL",
     "budgets",
     "masktune_figure2",
@@ -26,7 +27,7 @@ __all__ = [
     "methods",
 ]
 
-FOLDER = Path(__file__).parent
+PAPER = "asgari2022masktune"
 
 BASE: Overrides = {
     "data": "biased_mnist",
@@ -63,12 +64,12 @@ PROTOCOL = (
 
 
 def methods(*names: str) -> tuple[Method, ...]:
-    """The methods of these names, all if there are none."""
+    """Make the methods of these names, or all."""
     return tuple(Method(name=name, overrides=METHODS[name]) for name in names or METHODS)
 
 
 def budgets(epochs: int) -> dict[str, Budget]:
-    """Both budgets.
+    """Make both budgets.
 
     Args:
         epochs: Epochs of the first stage, in the small budget.
@@ -100,18 +101,17 @@ FIGURE2_PROTOCOL = (
 
 def masktune_figure2() -> Suite:
     """Biased MNIST: ERM, RandMask and MaskTune on both test sets (MaskTune's Figure 2)."""
-    return Suite(
-        name="masktune-figure2",
-        title="Biased MNIST, one square, a small convolutional net",
-        paper="asgari2022masktune",
-        table="Figure 2",
+    return make_suite(
+        PAPER,
+        "masktune-figure2",
+        "Biased MNIST, one square, a small convolutional net",
+        "Figure 2",
         base=BASE,
         variants=(Variant(name="one square", overrides={"data_settings": {"squares": 1}}),),
         methods=methods(),
         measures=MEASURES,
         select_by="accuracy",
         budgets=budgets(epochs=4),
-        figures=read_figures(FOLDER / "masktune_figure2.yaml"),
         protocol=(*PROTOCOL, *FIGURE2_PROTOCOL),
     )
 
@@ -146,11 +146,11 @@ TABLE1_PROTOCOL = (
 
 def masktune_table1() -> Suite:
     """Methods against shortcuts without masks: worst groups (after MaskTune's Table 1)."""
-    return Suite(
-        name="masktune-table1",
-        title="Methods that need no masks, on two decoy sets",
-        paper="asgari2022masktune",
-        table="Table 1",
+    return make_suite(
+        PAPER,
+        "masktune-table1",
+        "Methods that need no masks, on two decoy sets",
+        "Table 1",
         base={name: value for name, value in BASE.items() if name not in ("data", "recipe")},
         variants=(
             Variant(
@@ -168,7 +168,9 @@ def masktune_table1() -> Suite:
                 overrides={"data": "decoy_digits", "data_settings": {"size": 20}},
             ),
         ),
-        methods=tuple(Method(name=name, overrides=own) for name, own in TABLE1_METHODS.items()),
+        methods=tuple(
+            Method(name=name, overrides=overrides) for name, overrides in TABLE1_METHODS.items()
+        ),
         measures=(
             Measure(key="group_accuracy/worst", name="worst group", percent=True),
             Measure(key="accuracy", name="accuracy", percent=True),
@@ -207,20 +209,20 @@ TABLE5_PROTOCOL = (
 
 def masktune_table5() -> Suite:
     """Biased MNIST with two squares: iterations of MaskTune (MaskTune's Table 5)."""
-    return Suite(
-        name="masktune-table5",
-        title="Biased MNIST, two squares, a small convolutional net",
-        paper="asgari2022masktune",
-        table="Table 5",
+    return make_suite(
+        PAPER,
+        "masktune-table5",
+        "Biased MNIST, two squares, a small convolutional net",
+        "Table 5",
         base={**BASE, **VALIDATED},
         variants=(Variant(name="two squares", overrides={"data_settings": {"squares": 2}}),),
         methods=(
             Method(name="ERM", grid=({"lr": 0.05}, {"lr": 0.01})),
-            _iterated("1 iteration"),
-            _iterated("2 iterations, accumulative", iterations=2),
-            _iterated("3 iterations, accumulative", iterations=3),
-            _iterated("2 iterations", iterations=2, accumulate=False),
-            _iterated("3 iterations", iterations=3, accumulate=False),
+            _masktune_method("1 iteration"),
+            _masktune_method("2 iterations, accumulative", iterations=2),
+            _masktune_method("3 iterations, accumulative", iterations=3),
+            _masktune_method("2 iterations", iterations=2, accumulate=False),
+            _masktune_method("3 iterations", iterations=3, accumulate=False),
         ),
         measures=MEASURES,
         select_by="swap_accuracy",
@@ -228,12 +230,11 @@ def masktune_table5() -> Suite:
             name: replace(budget, seeds=SEEDS, seeds_of_choice=len(SEEDS))
             for name, budget in budgets(epochs=1).items()
         },
-        figures=read_figures(FOLDER / "masktune_table5.yaml"),
         protocol=(*PROTOCOL, *TABLE5_PROTOCOL),
     )
 
 
-def _iterated(name: str, **settings: Any) -> Method:
+def _masktune_method(name: str, **settings: Any) -> Method:
     return Method(
         name=name,
         overrides={"strategy": "masktune", "strategy_settings": settings},
@@ -243,17 +244,16 @@ def _iterated(name: str, **settings: Any) -> Method:
 
 def masktune_table6() -> Suite:
     """Biased MNIST: random windows from 2 to 14 pixels, and MaskTune (MaskTune's Table 6)."""
-    return Suite(
-        name="masktune-table6",
-        title="Biased MNIST, one square: more aggressive random masking",
-        paper="asgari2022masktune",
-        table="Table 6",
+    return make_suite(
+        PAPER,
+        "masktune-table6",
+        "Biased MNIST, one square: more aggressive random masking",
+        "Table 6",
         base=BASE,
         variants=(Variant(name="one square", overrides={"data_settings": {"squares": 1}}),),
         methods=methods("RandMask, any size", "MaskTune"),
         measures=MEASURES,
         select_by="accuracy",
         budgets=budgets(epochs=4),
-        figures=read_figures(FOLDER / "masktune_table6.yaml"),
         protocol=PROTOCOL,
     )

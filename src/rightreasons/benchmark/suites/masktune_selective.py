@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from rightreasons.benchmark.measure import Measure, read_figures
+from rightreasons.benchmark.measure import Measure
 from rightreasons.benchmark.suite import Budget, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suites.masktune import PAPER
+from rightreasons.benchmark.suites.shared import make_suite
 
 __all__ = ["masktune_table4"]
-
-FOLDER = Path(__file__).parent
 
 NET = "small_cnn"
 TARGETS = (100, 95, 90, 85, 80)
@@ -30,7 +29,7 @@ BASE: Overrides = {
 }
 
 
-def _scored(score: str) -> dict[str, Any]:
+def _set_score(score: str) -> dict[str, Any]:
     return {"metric_settings": {"risk_coverage": {"score": score}}}
 
 
@@ -43,7 +42,7 @@ METHODS = (
             "settings": {"coverage": 0.9},
             "model": "selective_net",
             "model_settings": {"backbone": NET, "hidden": 128},
-            **_scored("selection"),
+            **_set_score("selection"),
         },
     ),
     Method(
@@ -53,7 +52,7 @@ METHODS = (
             "settings": {"reward": 2.2},
             "model": "abstaining",
             "model_settings": {"backbone": NET},
-            **_scored("abstain"),
+            **_set_score("abstain"),
         },
     ),
     Method(name="OSP", overrides={"recipe": "one_sided", "settings": {"mu": 1.67}}),
@@ -62,7 +61,7 @@ METHODS = (
         overrides={
             "strategy": "masktune",
             "strategy_settings": {"pair": True, "tune_lr": 0.01},
-            **_scored("logit"),
+            **_set_score("logit"),
         },
     ),
 )
@@ -94,11 +93,11 @@ def _measures() -> Iterator[Measure]:
 
 def masktune_table4() -> Suite:
     """Selective classification on CIFAR-10: coverage and error (MaskTune's Table 4)."""
-    return Suite(
-        name="masktune-table4",
-        title="Selective classification on CIFAR-10, a small convolutional net",
-        paper="asgari2022masktune",
-        table="Table 4",
+    return make_suite(
+        PAPER,
+        "masktune-table4",
+        "Selective classification on CIFAR-10, a small convolutional net",
+        "Table 4",
         base=BASE,
         variants=(Variant(name="cifar10", title="CIFAR-10"),),
         methods=METHODS,
@@ -116,6 +115,5 @@ def masktune_table4() -> Suite:
                 protocol=("300 epochs, as in the paper, of 40,000 images.",),
             ),
         },
-        figures=read_figures(FOLDER / "masktune_table4.yaml"),
         protocol=PROTOCOL,
     )

@@ -1,6 +1,6 @@
-"""What R4's tables and figures share: methods, candidates, data, measures, budgets.
+"""Parts that R4's tables and figures share: methods, candidates, data, measures, budgets.
 
-Suites made of the same parts ask for the same runs, and share them.
+Suites with the same parts have the same runs and share their results.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides
+from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite
+from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = [
     "ABLATION_GRIDS",
@@ -23,20 +24,24 @@ __all__ = [
     "MASKED_FRAGILITY",
     "METHODS",
     "MNIST_GRIDS",
+    "PAPER",
     "PROTOCOL",
     "ROSS",
     "TIES_WITHIN",
     "budgets",
     "methods",
-    "reduced",
-    "scaled",
+    "change_data",
+    "scale_weights",
+    "suite",
 ]
+
+PAPER = "ghitu2025model"
 
 FRAGILITY = "gradient_fragility"
 """The metric of the paper's κ."""
 
 CHOICE = "swap_accuracy"
-"""What chooses candidates: accuracy with masked features of other validation images."""
+"""Key that chooses candidates: accuracy with masked features of other validation images."""
 
 TIES_WITHIN = 1.0
 """Standard errors. Candidates are listed from the strongest penalty on, rates from the slowest."""
@@ -81,41 +86,35 @@ DERM: Overrides = {
 }
 
 
-def _grid(**settings: Sequence[float]) -> Grid:
-    """Candidates of a recipe: the first of each setting, the second of each, and so on."""
-    columns = zip(*settings.values(), strict=True)
-    return [{"settings": dict(zip(settings, column, strict=True))} for column in columns]
-
-
 _RATES: Grid = [{"lr": rate} for rate in (1e-3, 2e-3, 4e-3)]
 _DERM_RATES: Grid = [{"lr": rate} for rate in (5e-4, 1e-3)]
 
 MNIST_GRIDS: Mapping[str, Grid] = {
     "ERM": _RATES,
-    "R3": _grid(weight=(100.0, 30.0, 10.0)),
-    "Smooth-R3": _grid(weight=(100.0, 30.0, 10.0), num_samples=(3, 3, 3)),
-    "IBP-Ex": _grid(weight=(0.3, 0.3, 0.1), epsilon=(1.0, 0.5, 1.0)),
-    "IBP-Ex + R3": _grid(weight=(0.3, 0.3, 0.1), epsilon=(1.0, 0.5, 1.0)),
-    "Rand-R4": _grid(weight=(100.0, 30.0, 10.0)),
-    "Adv-R4": _grid(weight=(100.0, 30.0, 10.0)),
-    "Cert-R4": _grid(weight=(30.0, 10.0, 3.0)),
+    "R3": make_grid(weight=(100.0, 30.0, 10.0)),
+    "Smooth-R3": make_grid(weight=(100.0, 30.0, 10.0), num_samples=(3, 3, 3)),
+    "IBP-Ex": make_grid(weight=(0.3, 0.3, 0.1), epsilon=(1.0, 0.5, 1.0)),
+    "IBP-Ex + R3": make_grid(weight=(0.3, 0.3, 0.1), epsilon=(1.0, 0.5, 1.0)),
+    "Rand-R4": make_grid(weight=(100.0, 30.0, 10.0)),
+    "Adv-R4": make_grid(weight=(100.0, 30.0, 10.0)),
+    "Cert-R4": make_grid(weight=(30.0, 10.0, 3.0)),
     "oracle": _RATES,
 }
 ABLATION_GRIDS: Mapping[str, Grid] = {
     name: grid[1:] if grid is _RATES else grid[:2] for name, grid in MNIST_GRIDS.items()
 }
-"""Two of the candidates, for the suites whose many variants leave less to spend on each."""
+"""Two of the candidates, for suites with many variants."""
 
 DERM_GRIDS: Mapping[str, Grid] = {
     "ERM": _DERM_RATES,
-    "R3": _grid(weight=(100.0, 10.0)),
-    "Smooth-R3": _grid(weight=(100.0, 10.0), num_samples=(3, 3)),
-    "IBP-Ex": _grid(weight=(1.0, 0.3), epsilon=(0.1, 0.1), ramp=(0.6, 0.6)),
-    "IBP-Ex + R3": _grid(
+    "R3": make_grid(weight=(100.0, 10.0)),
+    "Smooth-R3": make_grid(weight=(100.0, 10.0), num_samples=(3, 3)),
+    "IBP-Ex": make_grid(weight=(1.0, 0.3), epsilon=(0.1, 0.1), ramp=(0.6, 0.6)),
+    "IBP-Ex + R3": make_grid(
         weight=(1.0, 0.3), epsilon=(0.1, 0.1), ramp=(0.6, 0.6), r3_weight=(10.0, 10.0)
     ),
-    "Rand-R4": _grid(weight=(100.0, 10.0), num_samples=(3, 3)),
-    "Adv-R4": _grid(weight=(100.0, 10.0), num_steps=(2, 2)),
+    "Rand-R4": make_grid(weight=(100.0, 10.0), num_samples=(3, 3)),
+    "Adv-R4": make_grid(weight=(100.0, 10.0), num_steps=(2, 2)),
     "Cert-R4": [
         {"settings": {"weight": weight, "epsilon": epsilon, "norm": "l2", "ramp": 0.6}}
         for weight, epsilon in ((0.1, 0.003), (0.03, 0.01))
@@ -147,30 +146,57 @@ PROTOCOL = (
 )
 
 
+def suite(name: str, title: str, table: str, *, protocol: Sequence[str], **parts: Any) -> Suite:
+    """Make a suite of this paper: base, rule of choice and protocol are the same for all.
+
+    Args:
+        name: Name on the command line.
+        title: Title of the table.
+        table: Which table or figure of the paper.
+        protocol: Further sentences on what differs from the paper.
+        parts: The other settings of `Suite`.
+    """
+    return make_suite(
+        PAPER,
+        name,
+        title,
+        table,
+        base=BASE,
+        select_by=CHOICE,
+        ties_within=TIES_WITHIN,
+        protocol=(*PROTOCOL, *protocol),
+        **parts,
+    )
+
+
 def methods(*names: str, grids: Mapping[str, Grid] = MNIST_GRIDS) -> tuple[Method, ...]:
-    """The methods of these names, all if there are none, with candidates for Decoy MNIST."""
+    """Make the methods of these names, or all, with candidates for Decoy MNIST."""
     return tuple(
         Method(name=name, overrides=METHODS[name], grid=grids[name]) for name in names or METHODS
     )
 
 
-def reduced(overrides: Overrides, **settings: object) -> dict[str, Any]:
-    """The same with more settings of the data: fewer masks, or wrong ones."""
+def change_data(overrides: Overrides, **settings: object) -> dict[str, Any]:
+    """Add settings of the data, such as fewer masks or wrong ones."""
     return {**overrides, "data_settings": {**overrides["data_settings"], **settings}}
 
 
-def scaled(grids: Mapping[str, Grid], fraction: float, names: Collection[str]) -> dict[str, Grid]:
-    """Weights divided by the share of samples with a mask: as much penalty for each of these.
+def scale_weights(
+    grids: Mapping[str, Grid], fraction: float, names: Collection[str]
+) -> dict[str, Grid]:
+    """Divide weights by the fraction of samples with a mask, so that each counts as before.
 
     Example:
-        >>> scaled({"R3": [{"settings": {"weight": 30.0}}]}, 0.2, ["R3"])
+        >>> scale_weights({"R3": [{"settings": {"weight": 30.0}}]}, 0.2, ["R3"])
         {'R3': [{'settings': {'weight': 150.0}}]}
     """
-    return {name: [_scaled(candidate, fraction) for candidate in grids[name]] for name in names}
+    return {
+        name: [_scale_weight(candidate, fraction) for candidate in grids[name]] for name in names
+    }
 
 
 def budgets(derm: Collection[str] = (), seeds: Sequence[int] = (0, 1, 2)) -> dict[str, Budget]:
-    """Both budgets.
+    """Make both budgets.
 
     Args:
         derm: The names of the variants on Decoy DERM.
@@ -196,7 +222,7 @@ def budgets(derm: Collection[str] = (), seeds: Sequence[int] = (0, 1, 2)) -> dic
     }
 
 
-def _scaled(candidate: Overrides, fraction: float) -> dict[str, Any]:
+def _scale_weight(candidate: Overrides, fraction: float) -> dict[str, Any]:
     settings = dict(candidate["settings"])
     settings["weight"] = float(f"{settings['weight'] / fraction:.6g}")
     return {**candidate, "settings": settings}

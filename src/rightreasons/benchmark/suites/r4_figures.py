@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from rightreasons.benchmark.measure import read_figures
 from rightreasons.benchmark.suite import Grid, Overrides, Suite, Variant
 from rightreasons.benchmark.suites import r4
 
 __all__ = ["r4_corruption", "r4_mask_fraction", "r4_model_size", "r4_weight_decay"]
 
-FOLDER = Path(__file__).parent
-
-FEW = 0.2
+MASK_FRACTION = 0.2
 MNIST_METHODS = ("R3", "Adv-R4", "Cert-R4")
 DERM_METHODS = ("R3", "Cert-R4")
 
@@ -28,27 +24,22 @@ FRACTION_PROTOCOL = (
 
 def r4_mask_fraction() -> Suite:
     """R4 methods with few masks, and with few data (R4's Figure 1, left and centre)."""
-    variants = _variants()
+    variants = _fraction_variants()
     derm = [variant.name for variant in variants if variant.name.startswith("derm")]
-    return Suite(
-        name="r4-mask-fraction",
-        title="Few masks, and few data",
-        paper="ghitu2025model",
-        table="Figure 1",
-        base=r4.BASE,
+    return r4.suite(
+        "r4-mask-fraction",
+        "Few masks, and few data",
+        "Figure 1",
         variants=variants,
         methods=r4.methods(*MNIST_METHODS, "oracle", grids=r4.ABLATION_GRIDS),
         measures=(*r4.ACCURACY[:2], r4.MASKED_FRAGILITY),
-        select_by=r4.CHOICE,
-        ties_within=r4.TIES_WITHIN,
         budgets=r4.budgets(derm=derm),
-        figures=read_figures(FOLDER / "r4_mask_fraction.yaml"),
-        protocol=(*r4.PROTOCOL, *FRACTION_PROTOCOL),
+        protocol=FRACTION_PROTOCOL,
         layout="columns",
     )
 
 
-def _variants() -> list[Variant]:
+def _fraction_variants() -> list[Variant]:
     mnist = Variant(name="mnist 100 %", overrides=r4.FAINT, methods=(*MNIST_METHODS, "oracle"))
     derm = Variant(
         name="derm 100 %",
@@ -58,25 +49,25 @@ def _variants() -> list[Variant]:
     )
     return [
         mnist,
-        _fewer_masks(mnist, FEW, MNIST_METHODS),
-        _fewer_data(mnist, FEW, MNIST_METHODS),
+        _fewer_masks(mnist, MASK_FRACTION, MNIST_METHODS),
+        _fewer_data(mnist, MASK_FRACTION, MNIST_METHODS),
         Variant(
-            name=f"ross masks {_percent(FEW)}",
-            overrides=r4.reduced(r4.ROSS, mask_fraction=FEW),
-            grids=r4.scaled(r4.ABLATION_GRIDS, FEW, ("Adv-R4", "Cert-R4")),
+            name=f"ross masks {_percent(MASK_FRACTION)}",
+            overrides=r4.change_data(r4.ROSS, mask_fraction=MASK_FRACTION),
+            grids=r4.scale_weights(r4.ABLATION_GRIDS, MASK_FRACTION, ("Adv-R4", "Cert-R4")),
             methods=("Adv-R4", "Cert-R4"),
             chosen_in=mnist.name,
         ),
         derm,
-        _fewer_data(derm, FEW, DERM_METHODS),
+        _fewer_data(derm, MASK_FRACTION, DERM_METHODS),
     ]
 
 
 def _fewer_masks(whole: Variant, fraction: float, methods: tuple[str, ...]) -> Variant:
     return Variant(
         name=f"{whole.name.split()[0]} masks {_percent(fraction)}",
-        overrides=r4.reduced(whole.overrides, mask_fraction=fraction),
-        grids=r4.scaled(r4.ABLATION_GRIDS, fraction, methods),
+        overrides=r4.change_data(whole.overrides, mask_fraction=fraction),
+        grids=r4.scale_weights(r4.ABLATION_GRIDS, fraction, methods),
         methods=methods,
         chosen_in=whole.name,
     )
@@ -85,7 +76,9 @@ def _fewer_masks(whole: Variant, fraction: float, methods: tuple[str, ...]) -> V
 def _fewer_data(whole: Variant, fraction: float, methods: tuple[str, ...]) -> Variant:
     return Variant(
         name=f"{whole.name.split()[0]} data {_percent(fraction)}",
-        overrides=r4.reduced(whole.overrides, mask_fraction=fraction, mask_fraction_keep="data"),
+        overrides=r4.change_data(
+            whole.overrides, mask_fraction=fraction, mask_fraction_keep="data"
+        ),
         methods=methods,
         chosen_in=whole.name,
     )
@@ -110,29 +103,24 @@ CORRUPTION_PROTOCOL = (
 def r4_corruption() -> Suite:
     """R3 and Cert-R4 with wrong masks (R4's Figures 1, right, and 4)."""
     right = Variant(name="right", overrides=r4.FAINT, methods=(*CORRUPTION_METHODS, "oracle"))
-    return Suite(
-        name="r4-corruption",
-        title="Wrong masks, Decoy MNIST",
-        paper="ghitu2025model",
-        table="Figures 1 and 4",
-        base=r4.BASE,
-        variants=(right, *_corrupted(right)),
+    return r4.suite(
+        "r4-corruption",
+        "Wrong masks, Decoy MNIST",
+        "Figures 1 and 4",
+        variants=(right, *_corrupted_variants(right)),
         methods=r4.methods(*CORRUPTION_METHODS, "oracle", grids=r4.ABLATION_GRIDS),
         measures=(*r4.ACCURACY[:2], r4.MASKED_FRAGILITY),
-        select_by=r4.CHOICE,
-        ties_within=r4.TIES_WITHIN,
         budgets=r4.budgets(seeds=(0,)),
-        figures=read_figures(FOLDER / "r4_corruption.yaml"),
-        protocol=(*r4.PROTOCOL, *CORRUPTION_PROTOCOL),
+        protocol=CORRUPTION_PROTOCOL,
         layout="columns",
     )
 
 
-def _corrupted(right: Variant) -> list[Variant]:
+def _corrupted_variants(right: Variant) -> list[Variant]:
     return [
         Variant(
             name=kind,
-            overrides=r4.reduced(right.overrides, mask_corruption=kind),
+            overrides=r4.change_data(right.overrides, mask_corruption=kind),
             methods=CORRUPTION_METHODS,
             chosen_in=right.name,
         )
@@ -156,12 +144,10 @@ DECAY_PROTOCOL = (
 
 def r4_weight_decay() -> Suite:
     """Masks against weight decay on Decoy MNIST (R4's Figure 2)."""
-    return Suite(
-        name="r4-weight-decay",
-        title="Masks against weight decay, Decoy MNIST",
-        paper="ghitu2025model",
-        table="Figure 2",
-        base=r4.BASE,
+    return r4.suite(
+        "r4-weight-decay",
+        "Masks against weight decay, Decoy MNIST",
+        "Figure 2",
         variants=[
             Variant(
                 name="100 %, no decay", overrides=r4.FAINT, methods=(*PENALISED, "ERM", "oracle")
@@ -171,23 +157,20 @@ def r4_weight_decay() -> Suite:
         ],
         methods=r4.methods("ERM", *PENALISED, "oracle", grids=r4.ABLATION_GRIDS),
         measures=r4.ACCURACY[:2],
-        select_by=r4.CHOICE,
-        ties_within=r4.TIES_WITHIN,
         budgets=r4.budgets(seeds=(0,)),
-        figures=read_figures(FOLDER / "r4_weight_decay.yaml"),
-        protocol=(*r4.PROTOCOL, *DECAY_PROTOCOL),
+        protocol=DECAY_PROTOCOL,
         layout="columns",
     )
 
 
 def _decay_variant(fraction: float, decay: float) -> Variant:
-    data = r4.FAINT if fraction == 1 else r4.reduced(r4.FAINT, mask_fraction=fraction)
+    data = r4.FAINT if fraction == 1 else r4.change_data(r4.FAINT, mask_fraction=fraction)
     settings = {"settings": {"weight_decay": decay}} if decay else {}
     methods = ("ERM", *PENALISED) if fraction == 1 else PENALISED
     return Variant(
         name=f"{100 * fraction:.0f} %, {f'decay {decay:g}' if decay else 'no decay'}",
         overrides={**data, **settings},
-        grids=r4.scaled(r4.ABLATION_GRIDS, fraction, SCALED) if fraction < 1 else {},
+        grids=r4.scale_weights(r4.ABLATION_GRIDS, fraction, SCALED) if fraction < 1 else {},
         methods=methods,
         chosen_in="100 %, no decay",
     )
@@ -226,32 +209,27 @@ def r4_model_size() -> Suite:
     derm = [
         Variant(
             name=f"derm {depth} convolutions",
-            overrides=_deep(depth),
+            overrides=_set_depth(depth),
             grids=derm_grids,
             methods=SIZE_METHODS,
             chosen_in=None if depth == 4 else "derm 4 convolutions",
         )
         for depth in CONVOLUTIONS
     ]
-    return Suite(
-        name="r4-model-size",
-        title="Deeper nets",
-        paper="ghitu2025model",
-        table="Figure 3",
-        base=r4.BASE,
+    return r4.suite(
+        "r4-model-size",
+        "Deeper nets",
+        "Figure 3",
         variants=(*mnist, *derm),
         methods=r4.methods(*SIZE_METHODS, grids=r4.ABLATION_GRIDS),
         measures=(*r4.ACCURACY[:2], r4.MASKED_FRAGILITY),
-        select_by=r4.CHOICE,
-        ties_within=r4.TIES_WITHIN,
         budgets=r4.budgets(derm=[variant.name for variant in derm], seeds=(0,)),
-        figures=read_figures(FOLDER / "r4_model_size.yaml"),
-        protocol=(*r4.PROTOCOL, *SIZE_PROTOCOL),
+        protocol=SIZE_PROTOCOL,
         layout="columns",
     )
 
 
-def _deep(depth: int) -> Overrides:
+def _set_depth(depth: int) -> Overrides:
     if depth == 4:  # the net of Table 1, so that its runs are shared
         return r4.DERM
     return {**r4.DERM, "model_settings": {**r4.DERM["model_settings"], "depth": depth}}

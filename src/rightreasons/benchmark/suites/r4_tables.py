@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from rightreasons.benchmark.measure import Measure, read_figures
+from rightreasons.benchmark.measure import Measure
 from rightreasons.benchmark.suite import Budget, Method, Suite, Variant
 from rightreasons.benchmark.suites import r4
+from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = ["VARIANTS", "decoy_mnist", "r4_table1", "r4_table2"]
-
-FOLDER = Path(__file__).parent
 
 WEIGHTS = (3.0, 10.0, 30.0, 100.0, 300.0)
 RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
@@ -39,11 +36,11 @@ def decoy_mnist() -> Suite:
     """Decoy MNIST: ERM, R3 and an oracle under both colour rules (R4's Table 1)."""
     rates = [{"lr": rate} for rate in RATES]
     oracle = {"recipe": "erm", "data_settings": {"oracle": True}}
-    return Suite(
-        name="decoy-mnist",
-        title="Decoy MNIST, a 784-512-10 net",
-        paper="ghitu2025model",
-        table="Table 1",
+    return make_suite(
+        r4.PAPER,
+        "decoy-mnist",
+        "Decoy MNIST, a 784-512-10 net",
+        "Table 1",
         base={
             "data": "decoy_mnist",
             "model": "mlp",
@@ -69,7 +66,7 @@ def decoy_mnist() -> Suite:
             Method(
                 name="R3",
                 overrides={"recipe": "r3"},
-                grid=[{"settings": {"weight": weight}} for weight in WEIGHTS],
+                grid=make_grid(weight=WEIGHTS),
             ),
             Method(name="oracle", overrides=oracle, grid=rates),
         ),
@@ -99,7 +96,6 @@ def decoy_mnist() -> Suite:
                 protocol=("30 epochs for every method; the paper has 30 for ERM and 25 for R3.",),
             ),
         },
-        figures=read_figures(FOLDER / "decoy_mnist.yaml"),
         protocol=DECOY_PROTOCOL,
     )
 
@@ -133,20 +129,15 @@ TABLE1_PROTOCOL = (
 
 def r4_table1() -> Suite:
     """All R4 methods on Decoy MNIST and Decoy DERM (R4's Table 1)."""
-    return Suite(
-        name="r4-table1",
-        title="Model guidance on Decoy MNIST and Decoy DERM",
-        paper="ghitu2025model",
-        table="Table 1",
-        base=r4.BASE,
+    return r4.suite(
+        "r4-table1",
+        "Model guidance on Decoy MNIST and Decoy DERM",
+        "Table 1",
         variants=VARIANTS,
         methods=r4.methods(),
         measures=r4.ACCURACY,
-        select_by=r4.CHOICE,
-        ties_within=r4.TIES_WITHIN,
         budgets=r4.budgets(derm=["derm"]),
-        figures=read_figures(FOLDER / "r4_table1.yaml"),
-        protocol=(*r4.PROTOCOL, *TABLE1_PROTOCOL),
+        protocol=TABLE1_PROTOCOL,
     )
 
 
@@ -172,18 +163,13 @@ TABLE2_PROTOCOL = (
 
 def r4_table2() -> Suite:
     """Certified gradient fragility inside and outside the masks (R4's Table 2)."""
-    return Suite(
-        name="r4-table2",
-        title="Gradient fragility on Decoy MNIST and Decoy DERM",
-        paper="ghitu2025model",
-        table="Table 2",
-        base=r4.BASE,
+    return r4.suite(
+        "r4-table2",
+        "Gradient fragility on Decoy MNIST and Decoy DERM",
+        "Table 2",
         variants=VARIANTS,
         methods=r4.methods(),
         measures=MEASURES,
-        select_by=r4.CHOICE,
-        ties_within=r4.TIES_WITHIN,
         budgets=r4.budgets(derm=["derm"]),
-        figures=read_figures(FOLDER / "r4_table2.yaml"),
-        protocol=(*r4.PROTOCOL, *TABLE2_PROTOCOL),
+        protocol=TABLE2_PROTOCOL,
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from rightreasons.benchmark.measure import Measure, read_figures
+from rightreasons.benchmark.measure import Measure
 from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = [
     "BASE",
@@ -16,17 +16,17 @@ __all__ = [
     "MEASURES",
     "METHODS",
     "NET",
+    "PAPER",
     "PROTOCOL",
     "methods",
     "reff_table2",
     "reff_table3",
 ]
 
-FOLDER = Path(__file__).parent
-
+PAPER = "adachi2022learning"
 SIZE = 32
-PLACES = ("act2", "act4")  # the last layer of each resolution, which ReFF finds by itself
-LAST = PLACES[-1]
+LAYERS = ("act2", "act4")  # the last layer of each resolution, which ReFF finds by itself
+LAST_LAYER = LAYERS[-1]
 RAMP = 0.5
 
 BASE: Overrides = {
@@ -44,7 +44,7 @@ BASE: Overrides = {
     "validation_metrics": ["accuracy", "swap_accuracy", "cam_mass"],
     "metric_settings": {
         "swap_accuracy": {"num_draws": 4},
-        "cam_mass": {"layer": list(PLACES), "max_samples": 500},
+        "cam_mass": {"layer": list(LAYERS), "max_samples": 500},
     },
 }
 
@@ -53,14 +53,18 @@ NET: Overrides = {"model": "small_cnn", "model_settings": {"padding": 1}}
 METHODS: Mapping[str, Overrides] = {
     "baseline": {"recipe": "erm", **NET},
     "ReFF": {"recipe": "reff", "settings": {"ramp": RAMP}, **NET},
-    "ReFF (single layer)": {"recipe": "reff", "settings": {"layers": LAST, "ramp": RAMP}, **NET},
+    "ReFF (single layer)": {
+        "recipe": "reff",
+        "settings": {"layers": LAST_LAYER, "ramp": RAMP},
+        **NET,
+    },
     "ReFF (L1)": {"recipe": "reff_l1", "settings": {"ramp": RAMP}, **NET},
     "ReFF (L2)": {"recipe": "reff_l2", "settings": {"ramp": RAMP}, **NET},
     "ABN": {
         "recipe": "abn",
         "model": "attention_branch",
         "model_settings": {"backbone": "small_cnn"},
-        "metric_settings": {"cam_mass": {"layer": [f"features.{name}" for name in PLACES]}},
+        "metric_settings": {"cam_mass": {"layer": [f"features.{name}" for name in LAYERS]}},
     },
     "R3": {"recipe": "r3", **NET},
     "R3 (margin)": {"recipe": "r3", "settings": {"target": "margin"}, **NET},
@@ -76,22 +80,18 @@ METHODS: Mapping[str, Overrides] = {
 }
 
 
-def _weights(*weights: float) -> Grid:
-    return [{"settings": {"weight": weight}} for weight in weights]
-
-
 _RATES: Grid = [{"lr": rate} for rate in (3e-3, 1e-3)]
 GRIDS: Mapping[str, Grid] = {
     "baseline": _RATES,
-    "ReFF": _weights(100.0, 300.0),
-    "ReFF (single layer)": _weights(100.0, 300.0),
-    "ReFF (L1)": _weights(3.0, 10.0),
-    "ReFF (L2)": _weights(3.0, 10.0),
-    "ABN": _weights(1.0, 10.0),
-    "R3": _weights(0.1, 1.0),
-    "R3 (margin)": _weights(0.03, 0.3),
-    "Adv-R4": _weights(0.1, 1.0),
-    "ReFF (L2, n = 10)": _weights(3.0, 10.0),
+    "ReFF": make_grid(weight=(100.0, 300.0)),
+    "ReFF (single layer)": make_grid(weight=(100.0, 300.0)),
+    "ReFF (L1)": make_grid(weight=(3.0, 10.0)),
+    "ReFF (L2)": make_grid(weight=(3.0, 10.0)),
+    "ABN": make_grid(weight=(1.0, 10.0)),
+    "R3": make_grid(weight=(0.1, 1.0)),
+    "R3 (margin)": make_grid(weight=(0.03, 0.3)),
+    "Adv-R4": make_grid(weight=(0.1, 1.0)),
+    "ReFF (L2, n = 10)": make_grid(weight=(3.0, 10.0)),
     "oracle": _RATES,
 }
 
@@ -130,7 +130,7 @@ PROTOCOL = (
 
 
 def methods(*names: str) -> tuple[Method, ...]:
-    """The methods of these names, all if there are none."""
+    """Make the methods of these names, or all."""
     return tuple(
         Method(name=name, overrides=METHODS[name], grid=GRIDS[name]) for name in names or METHODS
     )
@@ -172,42 +172,44 @@ TABLE2_PROTOCOL = (
 
 def reff_table2() -> Suite:
     """ReFF with one layer and with all, digits of several sizes (ReFF's Table 2)."""
-    largest = Variant(name=_name(DIGIT_SIZES[0]), overrides=_sized(DIGIT_SIZES[0]))
+    largest = Variant(name=_digit_name(DIGIT_SIZES[0]), overrides=_set_digit_size(DIGIT_SIZES[0]))
     smaller = [
         Variant(
-            name=_name(size), overrides=_sized(size), methods=TABLE2_METHODS, chosen_in=largest.name
+            name=_digit_name(size),
+            overrides=_set_digit_size(size),
+            methods=TABLE2_METHODS,
+            chosen_in=largest.name,
         )
         for size in DIGIT_SIZES[1:]
     ]
-    return Suite(
-        name="reff-table2",
-        title="Textured MNIST, digits of several sizes",
-        paper="adachi2022learning",
-        table="Table 2",
+    return make_suite(
+        PAPER,
+        "reff-table2",
+        "Textured MNIST, digits of several sizes",
+        "Table 2",
         base=BASE,
         variants=(largest, *smaller),
         methods=methods(*TABLE2_METHODS, "oracle"),
         measures=MEASURES,
         select_by="swap_accuracy",
         budgets=BUDGETS,
-        figures=read_figures(FOLDER / "reff_table2.yaml"),
         protocol=(*PROTOCOL, *TABLE2_PROTOCOL),
         layout="columns",
     )
 
 
-def _name(size: int) -> str:
+def _digit_name(size: int) -> str:
     return f"digit {size}"
 
 
-def _sized(size: int) -> dict[str, dict[str, int]]:
+def _set_digit_size(size: int) -> dict[str, dict[str, int]]:
     return {"data_settings": {"digit_size": size}}
 
 
 NO_SHORTCUT = ("baseline", "ReFF", "ReFF (L2)")
 LIGHTER: Mapping[str, Grid] = {
-    "ReFF": [{"settings": {"weight": weight}} for weight in (10.0, 1.0)],
-    "ReFF (L2)": [{"settings": {"weight": weight}} for weight in (3.0, 0.3)],
+    "ReFF": make_grid(weight=(10.0, 1.0)),
+    "ReFF (L2)": make_grid(weight=(3.0, 0.3)),
 }
 """Smaller than what is chosen at p = 0, or equal: there is no shortcut to work against."""
 
@@ -227,11 +229,11 @@ TABLE3_PROTOCOL = (
 
 def reff_table3() -> Suite:
     """ReFF, its variants and other guidance with all masks (ReFF's Table 3)."""
-    return Suite(
-        name="reff-table3",
-        title="Textured MNIST, all annotations",
-        paper="adachi2022learning",
-        table="Table 3",
+    return make_suite(
+        PAPER,
+        "reff-table3",
+        "Textured MNIST, all annotations",
+        "Table 3",
         base=BASE,
         variants=(
             Variant(name="p = 0", title="backgrounds tell the digit in training"),
@@ -261,6 +263,5 @@ def reff_table3() -> Suite:
         measures=MEASURES,
         select_by="swap_accuracy",
         budgets=BUDGETS,
-        figures=read_figures(FOLDER / "reff_table3.yaml"),
         protocol=(*PROTOCOL, *TABLE3_PROTOCOL),
     )

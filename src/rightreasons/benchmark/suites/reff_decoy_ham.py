@@ -6,14 +6,16 @@ from collections.abc import Mapping
 
 from rightreasons.benchmark.measure import Measure
 from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suites.reff import PAPER
+from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = ["reff_decoy_ham"]
 
 SMALL_CNN, EFFICIENTNET = "small CNN", "EfficientNet-Lite0"
 SIZE = 48
 NUM_MASKS = 20
-_GROWN: Overrides = {"ramp": 0.3}
-_FEW: Overrides = {
+_RAMP: Overrides = {"ramp": 0.3}
+_TWENTY_MASKS: Overrides = {
     "strategy": "reff",
     "strategy_settings": {
         "num_annotations": NUM_MASKS,
@@ -45,31 +47,27 @@ METHODS: Mapping[str, Overrides] = {
     "R3": {"recipe": "r3"},
     "R3 (margin)": {"recipe": "r3", "settings": _MARGIN},
     "Adv-R4 (margin)": {"recipe": "adv_r4", "settings": {"num_steps": 1, **_MARGIN}},
-    "ReFF": {"recipe": "reff", "settings": _GROWN},
-    "R3 (margin, 20 masks)": {"recipe": "r3", "settings": _MARGIN, **_FEW},
-    "ReFF (20 masks)": {"recipe": "reff", "settings": _GROWN, **_FEW},
+    "ReFF": {"recipe": "reff", "settings": _RAMP},
+    "R3 (margin, 20 masks)": {"recipe": "r3", "settings": _MARGIN, **_TWENTY_MASKS},
+    "ReFF (20 masks)": {"recipe": "reff", "settings": _RAMP, **_TWENTY_MASKS},
     "oracle": {"recipe": "erm", "data_settings": {"oracle": True, "share": 0.5}},
 }
-
-
-def _weights(*weights: float) -> Grid:
-    return [{"settings": {"weight": weight}} for weight in weights]
 
 
 _RATES: Grid = [{"lr": rate} for rate in (1e-3, 3e-4)]
 GRIDS: Mapping[str, Grid] = {
     "ERM": _RATES,
-    "R3": _weights(10.0, 30.0),
-    "R3 (margin)": _weights(0.03, 0.3),
-    "Adv-R4 (margin)": _weights(0.03, 0.3),
-    "ReFF": _weights(100.0, 300.0),
-    "R3 (margin, 20 masks)": _weights(0.03, 0.3),
-    "ReFF (20 masks)": _weights(100.0, 300.0),
+    "R3": make_grid(weight=(10.0, 30.0)),
+    "R3 (margin)": make_grid(weight=(0.03, 0.3)),
+    "Adv-R4 (margin)": make_grid(weight=(0.03, 0.3)),
+    "ReFF": make_grid(weight=(100.0, 300.0)),
+    "R3 (margin, 20 masks)": make_grid(weight=(0.03, 0.3)),
+    "ReFF (20 masks)": make_grid(weight=(100.0, 300.0)),
     "oracle": _RATES,
 }
-_SMALLER = _weights(0.03, 0.1)
+_SMALLER = make_grid(weight=(0.03, 0.1))
 EFFICIENTNET_GRIDS: Mapping[str, Grid] = {
-    "R3": _weights(0.1, 1.0),
+    "R3": make_grid(weight=(0.1, 1.0)),
     "R3 (margin)": _SMALLER,
     "Adv-R4 (margin)": _SMALLER,
     "R3 (margin, 20 masks)": _SMALLER,
@@ -140,17 +138,17 @@ PROTOCOL = (
 )
 
 
-def _some(fraction: float) -> Overrides:
-    """A share of the training images, whether masks of all of them are used or of 20."""
+def _data_fraction(fraction: float) -> Overrides:
+    """Train on a fraction of the images, with all of their masks or with 20."""
     return {"mask_fraction": fraction, "mask_fraction_keep": "data"}
 
 
 BUDGETS: Mapping[str, Budget] = {
     "small": Budget(
         seeds=(0, 1, 2),
-        overrides={"data_settings": _some(0.3), "epochs": 8, "batch_size": 50},
+        overrides={"data_settings": _data_fraction(0.3), "epochs": 8, "batch_size": 50},
         variants={
-            EFFICIENTNET: {"data_settings": _some(0.15), "epochs": 4, "batch_size": 32},
+            EFFICIENTNET: {"data_settings": _data_fraction(0.15), "epochs": 4, "batch_size": 32},
         },
         protocol=(
             "2,102 training images and 8 epochs for the small CNN (344 updates), 1,051 images and "
@@ -167,11 +165,11 @@ BUDGETS: Mapping[str, Budget] = {
 
 def reff_decoy_ham() -> Suite:
     """Guidance against real artefacts on skin photographs, all masks and 20."""
-    return Suite(
-        name="reff-decoy-ham",
-        title="Skin lesions with rulers, ink and bubbles",
-        paper="adachi2022learning",
-        table="none; the data are ours",
+    return make_suite(
+        PAPER,
+        "reff-decoy-ham",
+        "Skin lesions with rulers, ink and bubbles",
+        "none; the data are ours",
         base=BASE,
         variants=VARIANTS,
         methods=tuple(

@@ -8,6 +8,7 @@ from typing import Any
 
 from rightreasons.benchmark.suite import Grid, Method, Overrides, Suite, Variant
 from rightreasons.benchmark.suites import reff
+from rightreasons.benchmark.suites.shared import make_suite
 
 __all__ = ["reff_regimes"]
 
@@ -20,8 +21,8 @@ def _grids(**more: Any) -> Mapping[str, Grid]:
     return {name: [{"settings": {"weight": weight, **more}}] for name, weight in WEIGHTS.items()}
 
 
-def _netless(overrides: Overrides) -> Overrides:
-    """A method whose net and settings the variant gives."""
+def _without_net(overrides: Overrides) -> Overrides:
+    """A method without its net and settings, which the variant gives."""
     return {name: overrides[name] for name in ("recipe", "data_settings") if name in overrides}
 
 
@@ -54,14 +55,14 @@ PROTOCOL = (
 def reff_regimes() -> Suite:
     """ReFF where it helps and where it does not, one thing changed at a time."""
     methods = [
-        Method(name=name, overrides=_netless(reff.METHODS[name]))
+        Method(name=name, overrides=_without_net(reff.METHODS[name]))
         for name in ("baseline", *WEIGHTS, "oracle")
     ]
-    return Suite(
-        name="reff-regimes",
-        title="Textured MNIST, one thing changed at a time",
-        paper="adachi2022learning",
-        table="none; the regimes are ours",
+    return make_suite(
+        reff.PAPER,
+        "reff-regimes",
+        "Textured MNIST, one thing changed at a time",
+        "none; the regimes are ours",
         base=reff.BASE,
         variants=VARIANTS,
         methods=methods,
