@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from torch import nn
 
 import rightreasons as rr
 from rightreasons.errors import (
@@ -23,6 +24,7 @@ from rightreasons.run.run import (
     load_config,
     load_run,
     train_run,
+    write_examples,
 )
 
 CONFIG = Config(
@@ -300,3 +302,15 @@ def test_a_staged_run_is_resumed_as_it_was_begun(staged):
 def test_results_of_one_fit_say_nothing_of_strategies(run):
     results = json.loads((run / "results.json").read_text())
     assert not {"strategy", "strategy_settings", "stages"} & set(results)
+
+
+def test_data_without_masks_give_no_mask(tmp_path):
+    data = rr.datasets.InMemory(rr.Batch(x=torch.rand(5, 3), y=torch.tensor([0, 1, 0, 1, 1])))
+    model = nn.Linear(3, 2)
+    write_examples(tmp_path / "examples.npz", model, data)
+    examples = np.load(tmp_path / "examples.npz")
+    assert set(examples) == {"x", "y", "index", "prediction", "probability", "attribution"}
+    assert examples["y"].tolist() == [0, 0, 1, 1, 1]
+    rows = model.weight.detach().numpy()[examples["prediction"]]
+    np.testing.assert_allclose(examples["attribution"], rows, rtol=1e-6)
+    assert model.weight.grad is None

@@ -5,8 +5,92 @@ from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.nn import functional
 
 import rightreasons as rr
-from rightreasons.core.model_modes import innermost, refuse_dead_ends
+from rightreasons.core import model_modes as mode
+from rightreasons.core.model_modes import innermost, record_outputs, refuse_dead_ends
 from rightreasons.errors import DoubleBackwardError
+
+
+@pytest.mark.parametrize(
+    ("layer", "depends"),
+    [
+        (nn.Linear(2, 2), False),
+        (nn.BatchNorm1d(2), True),
+        (nn.Dropout(0.5), True),
+        (nn.Dropout(0.0), False),
+        (nn.InstanceNorm1d(2), False),
+        (nn.InstanceNorm1d(2, track_running_stats=True), True),
+    ],
+)
+def test_knows_which_layers_depend_on_their_mode(layer, depends):
+    assert mode.depends_on_mode(nn.Sequential(layer)) is depends
+    assert not mode.depends_on_mode(nn.Sequential(layer).eval())
+
+
+def test_test_time_is_undone_also_after_an_error():
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Dropout(0.5))
+    model[0].eval()
+    statistics = model[1].running_mean
+    with pytest.raises(ZeroDivisionError), mode.test_time_mode(model):
+        assert not any(module.training for module in model.modules())
+        assert model[1].running_mean is not statistics
+        model(torch.rand(4, 2))
+        raise ZeroDivisionError
+    assert [module.training for module in model.modules()] == [True, False, True, True]
+    assert model[1].running_mean is statistics
+    assert torch.equal(statistics, torch.zeros(2))
+
+
+def test_layers_have_other_statistics_for_a_while():
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).train()
+    before = mode.statistics_of(net)
+    own = net[1].running_mean
+    net(torch.rand(8, 2))
+    assert not torch.equal(own, torch.zeros(3))
+    with mode.with_statistics(before):
+        assert torch.equal(net[1].running_mean, torch.zeros(3))
+    assert net[1].running_mean is own
+    with pytest.raises(KeyError), mode.with_statistics(before):
+        raise KeyError
+    assert net[1].running_mean is own
+    assert mode.statistics_of(net.eval()) == []
+
+
+def test_remembers_what_layers_give_and_removes_its_hooks():
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    outputs = {}
+    with record_outputs(model, ["0", "1"], outputs):
+        model(torch.rand(5, 3))
+    assert {name: value.shape for name, value in outputs.items()} == {"0": (5, 4), "1": (5, 4)}
+    assert torch.equal(outputs["0"].relu(), outputs["1"])
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_removes_its_hooks_after_an_error():
+    model = nn.Sequential(nn.Linear(3, 4))
+    with pytest.raises(RuntimeError), record_outputs(model, ["0"], {}):
+        model(torch.rand(5, 2))
+    assert not model[0]._forward_hooks
+
+
+def test_frozen_weights_can_be_made_to_carry_a_gradient():
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU()).requires_grad_(False)
+    plain, differentiable = {}, {}
+    with record_outputs(model, ["0"], plain):
+        assert not model(torch.rand(5, 3)).requires_grad
+    with record_outputs(model, ["0"], differentiable, differentiable=True):
+        logits = model(torch.rand(5, 3))
+    (gradient,) = torch.autograd.grad(logits.sum(), differentiable["0"])
+    assert torch.equal(gradient, (differentiable["0"] > 0).float())
+
+
+def test_an_unknown_layer_is_named_with_the_nearest():
+    model = nn.Sequential()
+    model.add_module("conv1", nn.Conv2d(1, 1, 1))
+    with (
+        pytest.raises(rr.errors.UnknownNameError, match="Did you mean 'conv1'"),
+        record_outputs(model, ["conv2"], {}),
+    ):
+        pass
 
 
 @pytest.fixture
