@@ -6,7 +6,8 @@ import torch
 import rightreasons as rr
 from rightreasons.models import attention_branch, create, resnet18
 from rightreasons.objectives import R3, CrossEntropy, WeightDecay
-from rightreasons.objectives.recipe import recipe, settings_of
+from rightreasons.objectives.objective import settings_of
+from rightreasons.objectives.recipe import recipe
 from rightreasons.objectives.recipes import RECIPES
 
 IMAGES = rr.Batch(

@@ -9,13 +9,12 @@ from types import FunctionType
 from typing import Any
 
 from rightreasons.objectives.cross_entropy import CrossEntropy, WeightDecay
-from rightreasons.objectives.objective import Objective, Term
+from rightreasons.objectives.objective import Objective, Term, settings_of
 
-__all__ = ["erm", "recipe", "settings_of"]
+__all__ = ["erm", "recipe"]
 
 Formula = Callable[..., Objective | Term]
 Recipe = Callable[..., Objective]
-Settings = dict[str, inspect.Parameter]
 
 WEIGHT_DECAY = inspect.Parameter(
     "weight_decay", inspect.Parameter.KEYWORD_ONLY, default=0.0, annotation="float"
@@ -92,28 +91,6 @@ def recipe(
         return function
 
     return decorate
-
-
-def settings_of(function: Callable[..., Any], without: Collection[str] = ()) -> Settings:
-    """The keyword-only parameters of a function or of a class's constructor, by name.
-
-    A constructor with ``**settings`` passes them to its base, so those of the base follow.
-
-    Args:
-        function: A function or a class.
-        without: Names to leave out.
-    """
-    bases = inspect.getmro(function) if isinstance(function, type) else ()
-    constructors = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
-    settings: Settings = {}
-    for constructor in constructors or [function]:
-        parameters = inspect.signature(constructor).parameters.values()
-        for parameter in parameters:
-            if parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in without:
-                settings.setdefault(parameter.name, parameter)
-        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-            break
-    return settings
 
 
 @recipe(CrossEntropy)
