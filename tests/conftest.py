@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import rightreasons as rr
+from rightreasons.run import Config, train_run
 
 DATA_DIR = Path(os.environ.get("RIGHTREASONS_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -68,6 +69,28 @@ def tiny_batch() -> rr.Batch:
         mask=(torch.rand(6, 1, 4, 4, dtype=torch.float64) < 0.5).double(),
         group=torch.tensor([0, 0, 1, 1, 2, 2]),
     )
+
+
+@pytest.fixture(scope="session")
+def digits_run(tmp_path_factory) -> Path:
+    """The folder of a small finished run, trained once; tests may add files, not change any."""
+    folder = tmp_path_factory.mktemp("run") / "digits"
+    config = Config(data="decoy_digits", recipe="r3", model_settings={"hidden": [8]}, epochs=1)
+    train_run(config, folder, progress=False)
+    return folder
+
+
+class DifferentiableOnce(torch.autograd.Function):
+    """Twice its input, with no second derivative."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        return 2 * gradient
 
 
 @pytest.fixture

@@ -135,6 +135,7 @@ def test_a_wrong_option_is_answered_by_the_command_line(monkeypatch, capsys):
     assert "--epochs" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_installed_command_fails_politely(tmp_path):
     done = rightreasons("train", "--data", "nothing", "--out", tmp_path / "run")
     assert done.returncode == 2
@@ -142,6 +143,7 @@ def test_the_installed_command_fails_politely(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_says_how_to_resume_and_resumes(tmp_path):
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "rightreasons.cli", "train", "--data", "decoy-digits"]

@@ -1,6 +1,9 @@
+import pytest
+
 from rightreasons.cli.demo import demo
 
 
+@pytest.mark.slow
 def test_r3_beats_erm_by_forty_points_and_the_page_has_pictures(tmp_path):
     results = demo(tmp_path, progress=False)
     worst = {r["recipe"]: r["metrics"]["test"]["group_accuracy/worst"] for r in results}

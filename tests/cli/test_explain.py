@@ -6,20 +6,15 @@ from typer.testing import CliRunner
 
 from rightreasons.cli import app
 from rightreasons.errors import InvalidSettingError
-from rightreasons.run.run import Config, train_run
-
-CONFIG = Config(data="decoy_digits", recipe="r3", model_settings={"hidden": [8]}, epochs=1)
 
 
 def rightreasons(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("explain") / "run"
-    train_run(CONFIG, folder, progress=False)
-    return folder
+@pytest.fixture
+def run(digits_run):
+    return digits_run
 
 
 def test_writes_a_page(run, tmp_path):

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from tests.conftest import DifferentiableOnce
 from torch import nn
 from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.nn import functional
@@ -165,19 +166,9 @@ def test_changing_an_activation_in_place_is_explained(batch):
 
 
 def test_a_function_that_is_differentiable_once_is_explained(batch):
-    class Once(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return 2 * x
-
-        @staticmethod
-        @torch.autograd.function.once_differentiable
-        def backward(ctx, gradient):
-            return 2 * gradient
-
     class Net(nn.Linear):
         def forward(self, x):
-            return Once.apply(super().forward(x.flatten(1)).square())
+            return DifferentiableOnce.apply(super().forward(x.flatten(1)).square())
 
     with pytest.raises(DoubleBackwardError, match="marked `once_differentiable`"):
         rr.recipes.r3()(Net(32, 2), batch)

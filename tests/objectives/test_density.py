@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from tests.conftest import DifferentiableOnce
 from tests.reference import density as slow
 from torch import nn
 
@@ -148,23 +149,13 @@ def test_what_is_no_form():
 
 
 def test_a_model_without_second_derivative_is_refused(tiny_batch):
-    class Once(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return 2 * x
-
-        @staticmethod
-        @torch.autograd.function.once_differentiable
-        def backward(ctx, gradient):
-            return 2 * gradient
-
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
             self.head = nn.Linear(32, 3).double()
 
         def forward(self, x):
-            return self.head(Once.apply(x.flatten(1)))
+            return self.head(DifferentiableOnce.apply(x.flatten(1)))
 
     with pytest.raises(rr.errors.DoubleBackwardError, match="has no second derivative"):
         Density(form="efficient").as_objective()(Net(), tiny_batch)

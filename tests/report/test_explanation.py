@@ -17,7 +17,7 @@ from rightreasons.report.explanation import (
     explanation_page,
     explanation_sheet,
 )
-from rightreasons.run.run import Config, load_run, train_run
+from rightreasons.run.run import Config, load_run
 
 CARD = Card(classes=("cat & dog", "ship"))
 
@@ -81,14 +81,9 @@ def test_the_sheet_has_all_pairs(size, num_rows, num_columns):
     assert np.asarray(sheet.convert("RGB")).std() > 10
 
 
-CONFIG = Config(data="decoy_digits", recipe="r3", model_settings={"hidden": [8]}, epochs=1)
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("explain") / "digits"
-    train_run(CONFIG, folder, progress=False)
-    return folder
+@pytest.fixture
+def run(digits_run):
+    return digits_run
 
 
 def test_arrays_hold_the_attributions(run, tmp_path):
@@ -96,7 +91,7 @@ def test_arrays_hold_the_attributions(run, tmp_path):
     assert path == tmp_path / "deep" / "found.npz"
     with np.load(path) as found:
         columns = {name: torch.from_numpy(found[name]) for name in found.files}
-    data = CONFIG.load_data()
+    data = load_run(run).config.load_data()
     model = load_run(run).load_model(data)
     batch = data.test.take(columns["index"])
     assert torch.equal(columns["x"], batch.x) and torch.equal(columns["mask"], batch.mask)
@@ -155,7 +150,7 @@ def test_mistakes(run, tmp_path, settings, error, words):
 
 
 def test_inputs_that_are_no_images(run, tmp_path, monkeypatch):
-    data = CONFIG.load_data()
+    data = load_run(run).config.load_data()
     flat = {
         part: InMemory(d.batch.replace(x=d.batch.x.flatten(1), mask=None, annotated=None), d.card)
         for part, d in (("train", data.train), ("val", data.val), ("test", data.test))
@@ -169,7 +164,7 @@ def test_inputs_that_are_no_images(run, tmp_path, monkeypatch):
 
 
 def test_a_run_without_validation_data(run, tmp_path, monkeypatch):
-    data = CONFIG.load_data()
+    data = load_run(run).config.load_data()
     without = rr.datasets.Splits(train=data.train, val=None, test=data.test)
     monkeypatch.setattr(Config, "load_data", lambda self: without)
     with pytest.raises(InvalidSettingError, match="Expected a run with validation data to explain"):
