@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: bench clean demo docs lint lists prose test
+.PHONY: bench clean demo docs lint lists test
 
 demo: .venv/.ready
 	$(BIN)/rightreasons demo --out demo
@@ -15,15 +15,13 @@ lint: .venv/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/check_prose.py
 
 bench: .venv/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/step_time.py --out benchmarks/results/step_time.json
 
 lists: .venv/.ready
 	$(BIN)/python tools/write_lists.py
-
-prose: .venv/.ready
-	$(BIN)/python tools/check_prose.py
 
 docs: .venv/.ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
