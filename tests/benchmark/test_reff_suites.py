@@ -142,6 +142,7 @@ def test_the_heat_map_of_efficientnet_is_three_by_three(cells):
     assert found == [(3, 3)]
 
 
+@pytest.mark.slow
 def test_half_of_the_few_masks_have_something_in_them(cells):
     if not (FOLDER / "ham10000_128.npz").is_file():
         pytest.skip(f"no photographs of HAM10000 in {FOLDER}")
@@ -149,7 +150,7 @@ def test_half_of_the_few_masks_have_something_in_them(cells):
     small = {**config.data_settings, "size": 8, "mask_fraction": 0.1}
     train = replace(config, data_dir=str(FOLDER), data_settings=small).load_data().train
     number = config.strategy_settings["num_annotations"]
-    places = draw_annotated(train.labels, find_annotated(train), number, seed=0)
-    batch = train.take(places)
-    assert len(places) == 2 * number == 40
+    indices = draw_annotated(train.labels, find_annotated(train), number, seed=0)
+    batch = train.take(indices)
+    assert len(indices) == 2 * number == 40
     assert torch.equal(batch.mask.flatten(1).any(dim=1), batch.y == 0)

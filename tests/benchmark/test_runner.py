@@ -1,9 +1,7 @@
 import json
+import multiprocessing
 import os
-import pickle
 import signal
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -58,17 +56,17 @@ def journal(tmp_path):
 
 
 def test_data_are_loaded_once_while_in_use(loads, data_dir, journal):
-    shelf = DataCache(data_dir, journal)
-    data = shelf.load(CONFIG)
-    assert shelf.load(replace(CONFIG, recipe="r3")) is data
-    assert shelf.digest(CONFIG) == data.digest()
+    cache = DataCache(data_dir, journal)
+    data = cache.load(CONFIG)
+    assert cache.load(replace(CONFIG, recipe="r3")) is data
+    assert cache.digest(CONFIG) == data.digest()
     assert loads == [(str(data_dir), 0)]
 
 
 def test_one_data_set_is_held_at_a_time(loads, data_dir, journal):
-    shelf = DataCache(data_dir, journal)
+    cache = DataCache(data_dir, journal)
     for seed in (0, 1, 0):
-        shelf.load(replace(CONFIG, seed=seed))
+        cache.load(replace(CONFIG, seed=seed))
     assert [seed for _, seed in loads] == [0, 1, 0]
     assert len(journal.entries()) == 2
 
@@ -104,25 +102,25 @@ def test_links_to_nothing_do_no_harm(loads, data_dir, journal):
 
 
 def test_what_is_loaded_has_the_last_word(loads, data_dir, journal):
-    shelf = DataCache(data_dir, journal)
-    digest = shelf.digest(CONFIG)
-    shelf = DataCache(data_dir, journal)
+    cache = DataCache(data_dir, journal)
+    digest = cache.digest(CONFIG)
+    cache = DataCache(data_dir, journal)
     (data_dir / "number").write_text("22")  # while the sweep is under way
-    assert shelf.digest(CONFIG) == digest
-    assert shelf.load(CONFIG).digest() == shelf.digest(CONFIG) != digest
+    assert cache.digest(CONFIG) == digest
+    assert cache.load(CONFIG).digest() == cache.digest(CONFIG) != digest
 
 
 def test_data_that_need_no_files(tmp_path):
-    shelf = DataCache(None, Journal(tmp_path / "data.jsonl"))
-    assert shelf.digest(CONFIG) == CONFIG.load_data().digest()
+    cache = DataCache(None, Journal(tmp_path / "data.jsonl"))
+    assert cache.digest(CONFIG) == CONFIG.load_data().digest()
 
 
 CHILD = """
-import pathlib, pickle, sys, time
+import pathlib, time
+import torch
 from rightreasons.benchmark import run_suite, runner
 
-suite, parts = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
-out, number = sys.argv[2:]
+torch.set_num_threads(1)
 calls, train_run = pathlib.Path(out, f"calls-{number}"), runner.train_run
 
 def counted(config, folder, **settings):
@@ -134,7 +132,7 @@ runner.train_run = counted
 pathlib.Path(out, f"ready-{number}").touch()
 while not pathlib.Path(out, "go").exists():
     time.sleep(0.01)
-run_suite(suite, out=out, accelerator="cpu", progress=False, **parts[int(number)])
+run_suite(suite, out=out, accelerator="cpu", progress=False, **part)
 """
 
 
@@ -155,36 +153,47 @@ def run(tmp_path, monkeypatch):
     return run
 
 
+@pytest.fixture(scope="module")
+def processes():
+    """Processes are forked from one that has imported the library, so that they start at once."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["rightreasons.benchmark"])
+    return context
+
+
 @pytest.fixture
-def start(tmp_path):
-    """Starts processes at the same suite, and lets them go at once."""
+def start(processes):
+    """Starts processes that run parts of a suite, and lets them begin together."""
     children = []
 
-    def start(suite, out, *, number_of=2, parts=({}, {})):
+    def start(suite, out, *, parts=({}, {})):
         out.mkdir()
-        script, pickled = tmp_path / "child.py", tmp_path / "suite.pickle"
-        script.write_text(CHILD)
-        pickled.write_bytes(pickle.dumps((suite, parts)))
-        for number in range(number_of):
-            arguments = [sys.executable, script, pickled, out, str(number)]
-            environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-            children.append(subprocess.Popen(arguments, env=environment))
-        wait_until(lambda: len(list(out.glob("ready-*"))) == number_of, children)
+        for number, part in enumerate(parts):
+            names = {"suite": suite, "out": str(out), "number": number, "part": part}
+            children.append(processes.Process(target=exec, args=(CHILD, names)))
+            children[-1].start()
+        wait_until(lambda: len(list(out.glob("ready-*"))) == len(parts), children)
         (out / "go").touch()
         return children
 
     yield start
     for child in children:
         child.kill()
-        child.wait()
+        child.join()
 
 
 def wait_until(condition, children):
     deadline = time.monotonic() + 120
     while not condition():
-        assert all(child.poll() in (None, 0) for child in children), "a process ended early"
+        assert all(child.exitcode in (None, 0) for child in children), "a process ended early"
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.01)
+
+
+def exit_codes(children):
+    for child in children:
+        child.join(timeout=120)
+    return [child.exitcode for child in children]
 
 
 def measured(rows):
@@ -344,10 +353,11 @@ def test_ctrl_c_says_how_to_go_on(make_suite, run, monkeypatch, tmp_path):
     assert len(run.cells) == 4
 
 
+@pytest.mark.slow
 def test_ctrl_c_within_a_cell_goes_on_from_its_checkpoint(make_suite, run, tmp_path):
     suite = make_suite(
         methods=(Method(name="ERM"),),
-        budgets={"small": Budget(seeds=(0,), overrides={"epochs": 200})},
+        budgets={"small": Budget(seeds=(0,), overrides={"epochs": 100})},
     )
     expected = measured(run(suite, out=tmp_path / "whole"))
     out = tmp_path / "out"
@@ -407,10 +417,10 @@ def test_a_cell_that_was_finished_while_it_was_claimed_is_not_repeated(
     (row,) = run(suite, out=tmp_path / "elsewhere")
     claim = Store.claim
 
-    def late(store, place):
-        if place not in store.rows():
+    def late(store, address):
+        if address not in store.rows():
             store.add(row)  # the other process wrote its row just before this claim
-        return claim(store, place)
+        return claim(store, address)
 
     monkeypatch.setattr(Store, "claim", late)
     assert run(suite) == [row]
@@ -456,18 +466,20 @@ def test_a_bar_tells_the_cells(make_suite, tmp_path, capsys):
     assert "1/1" in shown
 
 
+@pytest.mark.slow
 def test_two_processes_share_the_work(make_suite, run, start, tmp_path):
     suite = make_suite(budgets={"small": Budget(seeds=(0, 1, 2), overrides={"epochs": 3})})
     expected = measured(run(suite, out=tmp_path / "alone"))
     out = tmp_path / "out"
     children = start(suite, out)
-    assert [child.wait(timeout=120) for child in children] == [0, 0]
+    assert exit_codes(children) == [0, 0]
     assert sorted(addresses_on_disk(out)) == sorted(expected)
     calls = [line for path in out.glob("calls-*") for line in path.read_text().splitlines()]
     assert sorted(calls) == sorted(expected)
     assert measured(read_rows(out)) == expected
 
 
+@pytest.mark.slow
 def test_two_processes_at_two_parts_share_what_both_need(make_suite, run, start, tmp_path):
     suite = make_suite(
         variants=(
@@ -481,12 +493,13 @@ def test_two_processes_at_two_parts_share_what_both_need(make_suite, run, start,
     assert len(expected) == 2 + 1 + 2
     out = tmp_path / "out"
     children = start(suite, out, parts=[{"variants": ["all"]}, {"variants": ["few"]}])
-    assert [child.wait(timeout=120) for child in children] == [0, 0]
+    assert exit_codes(children) == [0, 0]
     calls = [line for path in out.glob("calls-*") for line in path.read_text().splitlines()]
     assert sorted(calls) == sorted(addresses_on_disk(out)) == sorted(expected)
     assert measured(read_rows(out)) == expected
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_nothing_behind_that_hinders(make_suite, run, start, tmp_path):
     suite = make_suite(
         methods=(Method(name="ERM", grid=({"lr": 1e-3}, {"lr": 1e-2})),),
@@ -494,14 +507,14 @@ def test_a_killed_process_leaves_nothing_behind_that_hinders(make_suite, run, st
     )
     expected = measured(run(suite, out=tmp_path / "alone"))
     out = tmp_path / "out"
-    (child,) = start(suite, out, number_of=1)
+    (child,) = start(suite, out, parts=[{}])
 
     def within_the_second_cell():
         return (out / "results.jsonl").exists() and list(out.glob("runs/*/checkpoint.pt"))
 
     wait_until(within_the_second_cell, [child])
     child.kill()
-    assert child.wait() == -signal.SIGKILL
+    assert exit_codes([child]) == [-signal.SIGKILL]
     finished = addresses_on_disk(out)
     assert 0 < len(finished) < len(expected)
     assert measured(run(suite, out=out)) == expected

@@ -143,6 +143,7 @@ assert run(killed) == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.slow
 def test_sigkill_inside_and_between_stages_changes_no_bit(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)

@@ -139,7 +139,7 @@ def make_run(tmp_path):
             (folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         if kept is not None:
             shape = tuple(told["card"]["shape"])
-            np.savez_compressed(folder / "examples.npz", **(dict(kept) or examples(shape)))
+            np.savez(folder / "examples.npz", **(dict(kept) or examples(shape)))
         return folder
 
     return make

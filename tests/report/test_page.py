@@ -295,6 +295,7 @@ def test_the_page_is_small(page):
     assert len(page.encode()) < 1_000_000
 
 
+@pytest.mark.slow
 def test_large_photographs_stay_within_a_megabyte(make_run, make_examples, tmp_path):
     shape = (3, 224, 224)
     runs = [

@@ -44,10 +44,10 @@ __all__ = [
     "Rule",
     "Statistics",
     "draw_heat_maps",
-    "heat_mask",
-    "last_rate",
     "explainer_factory",
     "fine_tune",
+    "heat_mask",
+    "last_rate",
 ]
 
 logger = logging.getLogger("rightreasons")

@@ -29,8 +29,8 @@ __all__ = [
     "ROSS",
     "TIES_WITHIN",
     "budgets",
-    "methods",
     "change_data",
+    "methods",
     "scale_weights",
     "suite",
 ]
