@@ -139,7 +139,7 @@ def fit(
     validation = None if validation is None else as_dataset(validation)
     _check_selection(settings.select, validation)
     if tensorboard and out is None:
-        raise InvalidSettingError("Expected a folder `out` to write TensorBoard's files to.")
+        raise InvalidSettingError("Expected `out` (--out) for TensorBoard's files, but got none.")
     folder = None if out is None else writable_folder(out)
     objective = copy.deepcopy(objective.as_objective())  # a fit begins with what was asked for
     fabric = fabric or launch_fabric(settings.accelerator, settings.devices, settings.precision)
@@ -167,7 +167,8 @@ def _check_selection(select: Selection, validation: Dataset | None) -> None:
         return
     if validation is None:
         raise InvalidSettingError(
-            f"Expected `validation` data to select by {select!r}, but got none."
+            f"Expected `validation` data to select by {select!r}, but got none. Use select='none' "
+            "(--select none)."
         )
     prepare_metrics([chosen[0]], validation)
 
@@ -291,9 +292,8 @@ def _finish_epoch(training: Training) -> dict[str, Any]:
     }
     if training.validation is not None:
         metric, key = SELECTIONS[select] or ("accuracy", "accuracy")
-        measured = evaluate(
-            training.model, training.validation, [*dict.fromkeys(["accuracy", metric])]
-        )
+        names = [*dict.fromkeys(["accuracy", metric])]
+        measured = evaluate(training.model, training.validation, names)
         row["validation"] = {name: measured[name] for name in dict.fromkeys(["accuracy", key])}
         if select != "none" and measured[key] > progress.best.get("value", -1.0):
             weights = {n: t.detach().cpu().clone() for n, t in training.model.state_dict().items()}
