@@ -21,7 +21,7 @@ from torch import Tensor
 import rightreasons as rr
 from map_sheet import named_runs, save_sheet, sheet_parser
 from rightreasons.explainers import GradCAM, InputGradient, last_spatial_layer
-from rightreasons.report.picture import overlay, portrait, share_in_mask
+from rightreasons.report.picture import draw_overlay, draw_sample, share_in_mask
 from rightreasons.run import Run
 from timing import publish
 
@@ -100,9 +100,9 @@ def rows_of(
         maps = [maps[number].numpy() for run in runs for maps in (run.gradient, run.heat)]
         rows.append(
             [
-                portrait(x, None, valid_range),
-                portrait(x, mask, valid_range),
-                *(overlay(x, one, mask, valid_range) for one in maps),
+                draw_sample(x, None, valid_range),
+                draw_sample(x, mask, valid_range),
+                *(draw_overlay(x, one, mask, valid_range) for one in maps),
             ]
         )
     return rows

@@ -20,7 +20,7 @@ import rightreasons as rr
 from map_sheet import named_runs, save_sheet, sheet_parser
 from rightreasons.attacks import AttributionManipulation, frame_map
 from rightreasons.explainers import InputGradient, postprocessed
-from rightreasons.report.picture import overlay, portrait
+from rightreasons.report.picture import draw_overlay, draw_sample
 from rightreasons.run import Run
 from timing import publish
 
@@ -84,8 +84,8 @@ def rows_of(
     for number in shown.tolist():
         x = batch.x[number].numpy()
         maps = [maps[number].numpy() for run in runs for maps in (run.before, run.after)]
-        attributions = [overlay(x, one, None, valid_range) for one in maps]
-        rows.append([portrait(x, None, valid_range), *attributions])
+        attributions = [draw_overlay(x, one, None, valid_range) for one in maps]
+        rows.append([draw_sample(x, None, valid_range), *attributions])
     return rows
 
 

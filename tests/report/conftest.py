@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from rightreasons.report.record import read_record
-from rightreasons.report.section import sections_of
+from rightreasons.report.section import group_records
 from rightreasons.run.run import Config
 
 GROUPS = ("healthy", "ill")
@@ -153,7 +153,7 @@ def make_section(make_run):
         records = [
             read_record(make_run(recipe, worst, **changes)) for recipe, worst, changes in runs
         ]
-        (section,) = sections_of(records)
+        (section,) = group_records(records)
         return section
 
     return make

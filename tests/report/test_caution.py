@@ -1,6 +1,6 @@
 import pytest
 
-from rightreasons.report.caution import cautions_of
+from rightreasons.report.caution import list_cautions
 
 THREE = range(3)
 
@@ -10,7 +10,7 @@ def seeds(recipe, worst, **changes):
 
 
 def test_the_same_seeds_settings_and_data_need_no_caution(make_section):
-    assert cautions_of(make_section(*seeds("erm", 0.5), *seeds("r3", 0.8))) == ()
+    assert list_cautions(make_section(*seeds("erm", 0.5), *seeds("r3", 0.8))) == ()
 
 
 FAILED = {"diagnosis": {"learned": False, "message": "The model did not learn: lower it."}}
@@ -54,15 +54,15 @@ FAILED = {"diagnosis": {"learned": False, "message": "The model did not learn: l
     ],
 )
 def test_cautions(make_section, runs, expected):
-    assert any(expected in caution for caution in cautions_of(make_section(*runs)))
+    assert any(expected in caution for caution in list_cautions(make_section(*runs)))
 
 
 def test_settings_of_the_recipes_are_no_other_difference(make_section):
     runs = [*seeds("erm", 0.5), *seeds("r3", 0.5, settings={"weight": 30.0})]
-    assert cautions_of(make_section(*runs)) == ()
+    assert list_cautions(make_section(*runs)) == ()
 
 
 def test_small_groups(make_section, make_metrics):
     test = make_metrics(0.5) | {"group_accuracy/ill/n": 7.0}
-    found = cautions_of(make_section(*seeds("erm", 0.5, test=test)))
+    found = list_cautions(make_section(*seeds("erm", 0.5, test=test)))
     assert found == ("The group “ill” has only 7 test samples, so its accuracy is coarse.",)

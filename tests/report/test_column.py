@@ -1,8 +1,8 @@
-from rightreasons.report.column import columns_of
+from rightreasons.report.column import make_columns
 
 
 def table(section):
-    return {column.key: column for column in columns_of(section)}
+    return {column.key: column for column in make_columns(section)}
 
 
 def test_telling_columns_come_first_and_details_are_no_columns(make_section):
@@ -59,7 +59,7 @@ def test_measures_of_other_versions_are_shown_as_they_are(make_section):
 
 def test_a_group_called_like_a_detail_is_no_column(make_section):
     section = make_section(("erm", 0.5, {"test": {"group_accuracy/a/n/low": 0.5}}))
-    assert columns_of(section) == []
+    assert make_columns(section) == []
 
 
 def test_certified_measures_are_no_shares(make_section):

@@ -1,6 +1,6 @@
 import pytest
 
-from rightreasons.report.estimate import Estimate, clear_best, clearly_above, estimated
+from rightreasons.report.estimate import Estimate, clear_best, clearly_above, estimate_measure
 
 
 def seed(value, half=None):
@@ -9,11 +9,11 @@ def seed(value, half=None):
 
 
 def test_one_seed_keeps_its_own_interval():
-    assert estimated([seed(0.5, 0.125)], "a") == Estimate(0.5, 0.375, 0.625, None, 1)
+    assert estimate_measure([seed(0.5, 0.125)], "a") == Estimate(0.5, 0.375, 0.625, None, 1)
 
 
 def test_seeds_give_mean_deviation_and_the_cover_of_their_intervals():
-    found = estimated([seed(0.4, 0.1), seed(0.6, 0.1)], "a")
+    found = estimate_measure([seed(0.4, 0.1), seed(0.6, 0.1)], "a")
     assert found.value == pytest.approx(0.5)
     assert found.deviation == pytest.approx(0.02**0.5)
     assert (found.low, found.high) == pytest.approx((0.3, 0.7))
@@ -21,14 +21,14 @@ def test_seeds_give_mean_deviation_and_the_cover_of_their_intervals():
 
 
 def test_without_own_intervals_two_seeds_have_none_and_three_have_two_deviations():
-    assert not estimated([seed(0.4), seed(0.6)], "a").has_interval
-    found = estimated([seed(0.4), seed(0.5), seed(0.6)], "a")
+    assert not estimate_measure([seed(0.4), seed(0.6)], "a").has_interval
+    found = estimate_measure([seed(0.4), seed(0.5), seed(0.6)], "a")
     assert (found.low, found.high) == pytest.approx((0.3, 0.7))
 
 
 def test_seeds_without_the_measure_do_not_count():
-    assert estimated([seed(0.4), {}], "a").num_seeds == 1
-    assert estimated([{}, {}], "a") is None
+    assert estimate_measure([seed(0.4), {}], "a").num_seeds == 1
+    assert estimate_measure([{}, {}], "a") is None
 
 
 @pytest.mark.parametrize(

@@ -11,18 +11,18 @@ from rightreasons.datasets import Card, InMemory
 from rightreasons.errors import InvalidBatchError, InvalidSettingError, UnknownNameError
 from rightreasons.explainers import InputGradient
 from rightreasons.report.explanation import (
+    draw_samples,
+    draw_sheet,
     explain_run,
-    explained_columns,
-    explained_samples,
-    explanation_page,
-    explanation_sheet,
+    explain_samples,
+    render_explanations,
 )
 from rightreasons.run.run import Config, load_run
 
 CARD = Card(classes=("cat & dog", "ship"))
 
 
-def columns_of(size=3, *, channels=3, maps=3, mask=True):
+def make_columns(size=3, *, channels=3, maps=3, mask=True):
     draw = np.random.default_rng(0)
     columns = {
         "x": draw.random((size, channels, 8, 10)),
@@ -39,7 +39,7 @@ def columns_of(size=3, *, channels=3, maps=3, mask=True):
 
 
 def test_samples_are_named_and_drawn():
-    first, second, _ = explained_samples(columns_of(), CARD)
+    first, second, _ = draw_samples(make_columns(), CARD)
     assert (first.index, first.label, first.prediction) == (10, "cat & dog", "cat & dog")
     assert first.is_right and not second.is_right
     assert first.probability.startswith("75.0")
@@ -50,20 +50,20 @@ def test_samples_are_named_and_drawn():
 
 @pytest.mark.parametrize("maps", [1, 3])
 def test_a_map_of_all_channels_is_drawn_too(maps):
-    sample = explained_samples(columns_of(maps=maps), CARD)[0]
+    sample = draw_samples(make_columns(maps=maps), CARD)[0]
     assert 30 < float(sample.in_mask[:-2]) < 70
 
 
 def test_without_masks_nothing_is_said_of_them():
-    samples = explained_samples(columns_of(mask=False), CARD)
+    samples = draw_samples(make_columns(mask=False), CARD)
     assert not samples[0].in_mask
-    page = explanation_page(samples, title="lrp of run", explained="the label")
+    page = render_explanations(samples, title="lrp of run", explained="the label")
     assert "in mask" not in page and "outlined" not in page
 
 
 def test_the_page_stands_alone_and_escapes_names():
-    samples = explained_samples(columns_of(), CARD)
-    page = explanation_page(samples, title="lrp of <run>", explained="the predicted class")
+    samples = draw_samples(make_columns(), CARD)
+    page = render_explanations(samples, title="lrp of <run>", explained="the predicted class")
     assert "<h1>lrp of &lt;run&gt;</h1>" in page
     assert "cat &amp; dog" in page
     assert "attribution of the predicted class" in page
@@ -74,8 +74,8 @@ def test_the_page_stands_alone_and_escapes_names():
 
 @pytest.mark.parametrize(("size", "num_rows", "num_columns"), [(1, 1, 1), (3, 1, 3), (6, 2, 4)])
 def test_the_sheet_has_all_pairs(size, num_rows, num_columns):
-    samples = explained_samples(columns_of(size), CARD)
-    sheet = Image.open(io.BytesIO(explanation_sheet(samples)))
+    samples = draw_samples(make_columns(size), CARD)
+    sheet = Image.open(io.BytesIO(draw_sheet(samples)))
     width, height = 14 * 10, 14 * 8  # enlarged by a whole number
     assert sheet.size == (num_columns * (2 * width + 8), num_rows * (height + 8))
     assert np.asarray(sheet.convert("RGB")).std() > 10
@@ -117,7 +117,7 @@ def test_a_page_and_a_picture(run, tmp_path):
 def test_the_predicted_class_or_the_label_is_explained(explained):
     model = nn.Linear(3, 2)
     data = InMemory(rr.Batch(x=torch.rand(6, 3), y=torch.tensor([0, 1] * 3)))
-    columns = explained_columns(
+    columns = explain_samples(
         model, data, explainer=InputGradient(), num_samples=99, explained=explained
     )
     assert len(columns["x"]) == 6 and "mask" not in columns
@@ -128,7 +128,7 @@ def test_the_predicted_class_or_the_label_is_explained(explained):
 
 def test_samples_are_spread_over_the_classes():
     data = InMemory(rr.Batch(x=torch.rand(40, 3), y=torch.arange(40) // 10))
-    columns = explained_columns(nn.Linear(3, 4), data, explainer=InputGradient(), num_samples=4)
+    columns = explain_samples(nn.Linear(3, 4), data, explainer=InputGradient(), num_samples=4)
     assert columns["y"].tolist() == [0, 1, 2, 3]
 
 

@@ -10,14 +10,14 @@ from safetensors.torch import save_file
 from rightreasons.certification import Certificate, Verdict, model_digest
 from rightreasons.errors import InvalidSettingError, OutputError, RunNotFoundError
 from rightreasons.report import write_report
-from rightreasons.report.page import curves_of, groups_of, proofs_of, tiles_of
+from rightreasons.report.page import make_curves, make_groups, make_proofs, make_tiles
 from rightreasons.report.record import read_record
-from rightreasons.report.section import sections_of
+from rightreasons.report.section import group_records
 
 
 def test_every_accuracy_and_every_part_of_the_loss_has_a_chart(make_section):
     section = make_section(("erm", 0.5, {}), ("r3", 0.8, {}), ("r3", 0.8, {"seed": 1}))
-    curves = {curve.title: curve.chart for curve in curves_of(section)}
+    curves = {curve.title: curve.chart for curve in make_curves(section)}
     assert list(curves) == [
         "Training accuracy",
         "Validation accuracy",
@@ -30,12 +30,12 @@ def test_every_accuracy_and_every_part_of_the_loss_has_a_chart(make_section):
 
 def test_the_measure_of_the_selection_is_shown_too(make_section):
     log = [{"epoch": 1, "validation": {"accuracy": 0.5, "group_accuracy/worst": 0.25}}]
-    titles = [curve.title for curve in curves_of(make_section(("erm", 0.5, {"log": log})))]
+    titles = [curve.title for curve in make_curves(make_section(("erm", 0.5, {"log": log})))]
     assert titles == ["Validation accuracy", "Validation group accuracy, worst"]
 
 
 def test_runs_without_a_log_have_no_curves(make_section):
-    assert curves_of(make_section(("erm", 0.5, {"log": None}))) == []
+    assert make_curves(make_section(("erm", 0.5, {"log": None}))) == []
 
 
 def test_what_is_no_number_is_left_out(make_section):
@@ -43,13 +43,13 @@ def test_what_is_no_number_is_left_out(make_section):
         {"epoch": 1, "accuracy": float("nan"), "parts": ["x"], "validation": {"accuracy": "high"}},
         {"epoch": 2, "accuracy": 0.5, "parts": {"cross_entropy": None}},
     ]
-    (curve,) = curves_of(make_section(("erm", 0.5, {"log": log})))
+    (curve,) = make_curves(make_section(("erm", 0.5, {"log": log})))
     assert curve.title == "Training accuracy"
     assert "epoch 1" not in curve.chart
 
 
 def test_groups_have_a_bar_for_each_method(make_section):
-    groups, count = groups_of(make_section(("erm", 0.5, {}), ("r3", 0.8, {})))
+    groups, count = make_groups(make_section(("erm", 0.5, {}), ("r3", 0.8, {})))
     assert [(group.name, group.size) for group in groups] == [("healthy", 120), ("ill", 80)]
     assert count == 2
     assert [group.chart.count("<rect") for group in groups] == [2, 2]
@@ -61,17 +61,17 @@ def test_of_too_many_groups_the_hardest_are_shown_in_their_order(make_section):
     test = {}
     for number, share in enumerate(shares):
         test |= {f"group_accuracy/g{number}": share, f"group_accuracy/g{number}/n": 5.0}
-    groups, count = groups_of(make_section(("erm", 0.5, {"test": test})), most=3)
+    groups, count = make_groups(make_section(("erm", 0.5, {"test": test})), most=3)
     assert [group.name for group in groups] == ["g1", "g2", "g3"]
     assert count == 4
 
 
 def test_without_groups_there_are_no_bars(make_section):
-    assert groups_of(make_section(("erm", 0.5, {"test": {"accuracy": 0.5}}))) == ([], 0)
+    assert make_groups(make_section(("erm", 0.5, {"test": {"accuracy": 0.5}}))) == ([], 0)
 
 
 def test_a_size_without_an_accuracy_is_no_group(make_section):
-    assert groups_of(make_section(("erm", 0.5, {"test": {"group_accuracy/a/n": 5.0}}))) == ([], 0)
+    assert make_groups(make_section(("erm", 0.5, {"test": {"group_accuracy/a/n": 5.0}}))) == ([], 0)
 
 
 WEIGHTS = {"weight": torch.arange(3.0)}
@@ -114,7 +114,7 @@ def certified(make_run):
 
 
 def section_of(*folders):
-    (section,) = sections_of([read_record(folder) for folder in folders])
+    (section,) = group_records([read_record(folder) for folder in folders])
     return section
 
 
@@ -122,7 +122,7 @@ def test_a_row_for_each_certificate(certified, make_run):
     section = section_of(
         certified("erm", 1), certified("r3", 4, epsilon=0.25), make_run("input_gradient")
     )
-    first, second = proofs_of(section)
+    first, second = make_proofs(section)
     assert (first.method, first.box, first.seed) == ("erm", "every valid value", 0)
     assert (second.method, second.box) == ("r3", "± 0.25")
     told = (first.verified, first.refuted, first.unknown, first.verified_and_right)
@@ -132,13 +132,13 @@ def test_a_row_for_each_certificate(certified, make_run):
 
 
 def test_a_certificate_of_nothing(certified):
-    (proof,) = proofs_of(section_of(certified("erm", 0, size=0)))
+    (proof,) = make_proofs(section_of(certified("erm", 0, size=0)))
     assert proof.verified == "–"
     assert "nothing to certify" in proof.sentence
 
 
 def test_no_certificates_no_rows(make_run):
-    assert proofs_of(section_of(make_run())) == []
+    assert make_proofs(section_of(make_run())) == []
 
 
 def test_the_page_tells_what_is_proved(certified, make_run, tmp_path):
@@ -165,7 +165,7 @@ def test_tiles_tell_every_method(make_section, make_metrics):
     section = make_section(
         ("erm", 0.5, {"validation": make_metrics(0.9, swap=0.6)}), ("r3", 0.8, {})
     )
-    tiles = {tile.title: tile for tile in tiles_of(section.methods)}
+    tiles = {tile.title: tile for tile in make_tiles(section.methods)}
     assert list(tiles) == [
         "Right in the worst group",
         "Right over all samples",
@@ -183,11 +183,11 @@ def test_tiles_tell_every_method(make_section, make_metrics):
 
 def test_what_not_all_have_is_no_tile(make_section):
     section = make_section(("erm", 0.5, {"test": {"accuracy": 0.5}}), ("r3", 0.8, {}))
-    assert [tile.title for tile in tiles_of(section.methods)] == ["Right over all samples"]
+    assert [tile.title for tile in make_tiles(section.methods)] == ["Right over all samples"]
 
 
 def test_no_methods_no_tiles():
-    assert tiles_of(()) == []
+    assert make_tiles(()) == []
 
 
 def test_what_is_proved_is_what_every_seed_has(make_section):
@@ -197,7 +197,7 @@ def test_what_is_proved_is_what_every_seed_has(make_section):
     first, second = method.records
 
     def told(*records):
-        tiles = {tile.title: tile for tile in tiles_of([replace(method, records=records)])}
+        tiles = {tile.title: tile for tile in make_tiles([replace(method, records=records)])}
         return tiles.get("Proved not to change with the masked part")
 
     both = told(replace(first, certificate=good), replace(second, certificate=bad))

@@ -1,7 +1,7 @@
 import pytest
 
 from rightreasons.report.record import read_record
-from rightreasons.report.section import sections_of
+from rightreasons.report.section import group_records
 
 TRAINING = {"epochs": 4, "batch_size": 50, "lr": 0.002, "optimizer": "adam", "clip": None}
 
@@ -68,7 +68,7 @@ def test_the_same_seed_again_does_not_count(make_section):
 
 def titles(make_run, *changes):
     records = [read_record(make_run("erm", 0.5, **change)) for change in changes]
-    return [(section.title, len(section.records)) for section in sections_of(records)]
+    return [(section.title, len(section.records)) for section in group_records(records)]
 
 
 def test_other_data_have_their_own_section(make_run):

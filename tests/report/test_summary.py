@@ -66,7 +66,7 @@ def test_recipes_are_explained_if_they_are_known():
     assert "baseline" in recipe_meaning("erm")
     assert recipe_meaning("of_the_future") == ""
     assert recipe_meaning("erm + jtt").startswith(recipe_meaning("erm"))
-    assert "errors" in recipe_meaning("erm + jtt")
+    assert "misclassified" in recipe_meaning("erm + jtt")
 
 
 def test_every_run_is_listed(make_section):

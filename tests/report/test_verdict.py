@@ -1,10 +1,10 @@
 import pytest
 
-from rightreasons.report.verdict import reliance_of, verdict_of
+from rightreasons.report.verdict import find_reliance, judge_section
 
 
 def signs(make_section, **changes):
-    return reliance_of(make_section(("r3", 0.5, changes)).methods[0]).signs
+    return find_reliance(make_section(("r3", 0.5, changes)).methods[0]).signs
 
 
 @pytest.mark.parametrize(("mass", "expected"), [(0.05, 0), (0.15, 0), (0.16, 1)])
@@ -24,7 +24,7 @@ def test_an_accuracy_that_drops_is_a_sign(make_section, make_metrics, swap, expe
 def test_swaps_are_judged_on_validation_data_if_there_are_any(make_section, make_metrics):
     test, validation = make_metrics(0.8), make_metrics(0.9, swap=0.4)
     section = make_section(("erm", 0.8, {"test": test, "validation": validation}))
-    reliance = reliance_of(section.methods[0])
+    reliance = find_reliance(section.methods[0])
     assert (reliance.swapped_on, round(reliance.before, 3), reliance.after) == (
         "validation",
         0.95,
@@ -46,7 +46,7 @@ def test_a_gap_that_is_small_or_unsure_is_no_sign(make_section, make_metrics, ch
 
 
 def test_without_masks_and_groups_nothing_is_known(make_section):
-    reliance = reliance_of(make_section(("erm", 0.5, {"test": {"accuracy": 0.9}})).methods[0])
+    reliance = find_reliance(make_section(("erm", 0.5, {"test": {"accuracy": 0.9}})).methods[0])
     assert not reliance.is_known
     assert (reliance.mass, reliance.before, reliance.signs) == (None, None, ())
 
@@ -146,7 +146,7 @@ def only_swap(value):
     ],
 )
 def test_rules(make_section, runs, tone, badge, headline):
-    verdict = verdict_of(make_section(*runs))
+    verdict = judge_section(make_section(*runs))
     assert (verdict.tone, verdict.badge) == (tone, badge)
     assert verdict.headline.replace("\u202f", " ") == headline
 
@@ -156,7 +156,7 @@ def told(verdict):
 
 
 def test_a_method_alone_that_takes_the_shortcut(make_section, make_metrics):
-    verdict = verdict_of(make_section(("erm", 0, {"test": make_metrics(0.6, mass=0.4)})))
+    verdict = judge_section(make_section(("erm", 0, {"test": make_metrics(0.6, mass=0.4)})))
     assert (verdict.tone, verdict.badge) == ("bad", "Signs of a shortcut")
     assert "it holds 40.0 % for erm" in told(verdict)
     assert "right 65.0 % of the time with erm; the worst group is 5.0 points below" in told(verdict)
@@ -167,7 +167,7 @@ def test_better_is_not_solved_while_signs_remain(make_section, make_metrics):
         ("erm", 0, {"test": make_metrics(0.4, mass=0.9)}),
         ("r3", 0, {"test": make_metrics(0.7, mass=0.3)}),
     )
-    verdict = verdict_of(section)
+    verdict = judge_section(section)
     assert (verdict.tone, verdict.badge) == ("mixed", "Better, not solved")
     assert "r3 still shows signs of the shortcut: 3.0 times the mask's share" in told(verdict)
 
@@ -178,7 +178,7 @@ def test_the_gap_the_reliance_and_the_swap_are_told_of_both(make_section, make_m
         ("erm", 0, {"test": one, "validation": make_metrics(0.9, swap=0.6)}),
         ("r3", 0, {"test": two, "validation": make_metrics(0.9)}),
     )
-    text = told(verdict_of(section))
+    text = told(judge_section(section))
     assert "right 70.0 % of the time with erm and 90.0 % of the time with r3." in text
     assert "The gap between the average and the worst group fell from 30.0 points to 10.0" in text
     assert "The mask covers 10.0 % of the input." in text
@@ -194,12 +194,12 @@ def test_the_gap_the_reliance_and_the_swap_are_told_of_both(make_section, make_m
 )
 def test_a_gap_that_did_not_fall(make_section, make_metrics, average, expected):
     best = {"test": make_metrics(0.8, average=average)}
-    assert expected in told(verdict_of(make_section(("erm", 0.5, {}), ("r3", 0, best))))
+    assert expected in told(judge_section(make_section(("erm", 0.5, {}), ("r3", 0, best))))
 
 
 def test_a_gap_that_masks_do_not_explain_is_not_hidden(make_section, make_metrics):
     best = {"test": make_metrics(0.7, average=0.9)}
-    text = told(verdict_of(make_section(("erm", 0.5, {}), ("r3", 0, best))))
+    text = told(judge_section(make_section(("erm", 0.5, {}), ("r3", 0, best))))
     assert "yet its worst group is 20.0 points below the average" in text
 
 
@@ -208,12 +208,14 @@ def test_what_it_costs_is_told(make_section, make_metrics):
         ("erm", 0, {"test": make_metrics(0.4, accuracy=0.95)}),
         ("r3", 0, {"test": make_metrics(0.8, accuracy=0.85)}),
     )
-    assert "It costs overall accuracy: 85.0 % for r3, 95.0 % for erm." in told(verdict_of(section))
+    assert "It costs overall accuracy: 85.0 % for r3, 95.0 % for erm." in told(
+        judge_section(section)
+    )
 
 
 def test_other_methods_are_told_with_those_that_are_as_good(make_section):
     runs = [("erm", 0.5, {}), ("r3", 0.8, {}), ("group_dro", 0.78, {}), ("input_gradient", 0.6, {})]
-    verdict = verdict_of(make_section(*runs))
+    verdict = judge_section(make_section(*runs))
     assert (
         "Right in the worst group, the others: group_dro 78.0 % and input_gradient 60.0 %. No "
         "clear difference to r3: group_dro." in told(verdict)
@@ -222,12 +224,12 @@ def test_other_methods_are_told_with_those_that_are_as_good(make_section):
 
 
 def test_why_there_is_no_clear_difference(make_section):
-    near = verdict_of(make_section(("erm", 0.5, {}), ("r3", 0.51, {})))
+    near = judge_section(make_section(("erm", 0.5, {}), ("r3", 0.51, {})))
     assert "The intervals overlap, so the difference may be chance." in told(near)
-    unknown = verdict_of(make_section(("erm", 0, only_swap(0.5)), ("r3", 0, only_swap(0.8))))
+    unknown = judge_section(make_section(("erm", 0, only_swap(0.5)), ("r3", 0, only_swap(0.8))))
     assert "There is no interval to judge it by" in told(unknown)
 
 
 def test_one_seed_is_a_caution(make_section):
-    verdict = verdict_of(make_section(("erm", 0.5, {}), ("r3", 0.8, {})))
+    verdict = judge_section(make_section(("erm", 0.5, {}), ("r3", 0.8, {})))
     assert any("one seed only" in caution for caution in verdict.cautions)

@@ -3,10 +3,10 @@ import pytest
 from rightreasons.report.estimate import Estimate
 from rightreasons.report.wording import (
     duration,
+    format_value,
     interval,
-    joined,
+    join_names,
     percent,
-    plain,
     points,
     quantity,
     settings,
@@ -46,8 +46,8 @@ def test_durations():
 
 def test_settings_and_names():
     assert settings({"a": [512, 0.5], "b": None, "c": True}) == "a=(512, 0.5), b=none, c=True"
-    assert plain(1e-4) == "0.0001"
-    assert [joined(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == [
+    assert format_value(1e-4) == "0.0001"
+    assert [join_names(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == [
         "a",
         "a and b",
         "a, b and c",

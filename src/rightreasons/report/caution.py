@@ -1,30 +1,30 @@
-"""Why not to take a comparison for more than it is."""
+"""Cautions: the limits of a comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from rightreasons.report.section import Method, Section
-from rightreasons.report.wording import joined, plain
+from rightreasons.report.wording import format_value, join_names
 
-__all__ = ["cautions_of"]
+__all__ = ["list_cautions"]
 
 SMALL_GROUP = 30
 
 
-def cautions_of(section: Section) -> tuple[str, ...]:
-    """Everything a careful reader would ask about, the gravest first."""
+def list_cautions(section: Section) -> tuple[str, ...]:
+    """List everything a careful reader should know, the most serious first."""
     return tuple(text for rule in RULES for text in rule(section))
 
 
 def _not_learned(section: Section) -> list[str]:
-    told = []
+    messages = []
     for method in section.methods:
         for record in method.records:
             if not record.learned:
                 message = str(record.part("diagnosis").get("message", "The model did not learn."))
-                told.append(f"{method.label}, seed {record.seed}: {message}")
-    return told
+                messages.append(f"{method.label}, seed {record.seed}: {message}")
+    return messages
 
 
 def _other_data(section: Section) -> list[str]:
@@ -38,24 +38,30 @@ def _other_data(section: Section) -> list[str]:
 
 
 def _other_settings(section: Section) -> list[str]:
-    """Facts that differ between recipes, apart from each recipe's own settings."""
-    own = {name for method in section.methods for name in method.first.part("settings")}
+    """Facts that differ between methods, apart from the settings of their recipes."""
+    expected = {name for method in section.methods for name in method.first.part("settings")}
     for method in section.methods:
-        own |= {f"strategy {name}" for name in method.first.part("strategy_settings")}
-    names = {name: None for method in section.methods for name in method.facts if name not in own}
-    told = []
+        expected |= {f"strategy {name}" for name in method.first.part("strategy_settings")}
+    names = {
+        name: None for method in section.methods for name in method.facts if name not in expected
+    }
+    differing = []
     for name in names:
-        values = {plain(method.facts.get(name)): None for method in section.methods}
+        values = {format_value(method.facts.get(name)): None for method in section.methods}
         if len(values) > 1:
-            told.append(f"{name} ({' or '.join(values)})")
-    return [f"The methods differ in more than their recipe: {', '.join(told)}."] if told else []
+            differing.append(f"{name} ({' or '.join(values)})")
+    return (
+        [f"The methods differ in more than their recipe: {', '.join(differing)}."]
+        if differing
+        else []
+    )
 
 
 def _few_seeds(section: Section) -> list[str]:
     single = [method.label for method in section.methods if len(method.records) == 1]
     if not single:
         return []
-    who = "Every method" if len(single) == len(section.methods) else joined(single)
+    who = "Every method" if len(single) == len(section.methods) else join_names(single)
     if len(section.methods) == 1:
         who = "The model"
     was = "was" if len(single) in (1, len(section.methods)) else "were"
@@ -65,8 +71,8 @@ def _few_seeds(section: Section) -> list[str]:
 def _other_seeds(section: Section) -> list[str]:
     if len({method.seeds for method in section.methods}) < 2:
         return []
-    told = [f"{method.label} {', '.join(map(str, method.seeds))}" for method in section.methods]
-    return [f"The methods were trained with different seeds: {'; '.join(told)}."]
+    listed = [f"{method.label} {', '.join(map(str, method.seeds))}" for method in section.methods]
+    return [f"The methods were trained with different seeds: {'; '.join(listed)}."]
 
 
 def _repeated(section: Section) -> list[str]:
@@ -82,8 +88,8 @@ def _selection(section: Section) -> list[str]:
     if not chosen:
         return []
     return [
-        f"The epoch of {joined(chosen)} was chosen by validation accuracy, which a shortcut raises "
-        "where the validation data carry it."
+        f"The epoch of {join_names(chosen)} was chosen by validation accuracy, which a shortcut "
+        "raises where the validation data carry it."
     ]
 
 
@@ -96,16 +102,18 @@ def _small_groups(section: Section) -> list[str]:
 
 
 def _group_sizes(method: Method) -> list[tuple[int, str]]:
-    found = [(name, method.estimate(f"group_accuracy/{name}/n")) for name in method.group_names]
-    return [(round(size.value), name) for name, size in found if size is not None]
+    sizes = [(name, method.estimate(f"group_accuracy/{name}/n")) for name in method.group_names]
+    return [(round(size.value), name) for name, size in sizes if size is not None]
 
 
 def _other_versions(section: Section) -> list[str]:
     versions = [dict(record.part("versions")) for record in section.records]
-    names = dict.fromkeys(name for told in versions for name in told)
-    differing = [n for n in names if len({str(told.get(n)) for told in versions}) > 1]
+    names = dict.fromkeys(name for packages in versions for name in packages)
+    differing = [n for n in names if len({str(packages.get(n)) for packages in versions}) > 1]
     return (
-        [f"The runs were made with different versions of {joined(differing)}."] if differing else []
+        [f"The runs were made with different versions of {join_names(differing)}."]
+        if differing
+        else []
     )
 
 

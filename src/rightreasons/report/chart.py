@@ -1,4 +1,4 @@
-"""Charts as SVG text: widths in per cent, so that letters keep their size on any screen."""
+"""Charts as SVG: widths in per cent, so that letters keep their size on any screen."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ __all__ = ["Bar", "Line", "Scale", "bar_chart", "line_chart", "scale_for"]
 
 DECADES_FOR_A_LOGARITHM = 1.5
 MOST_TICKS = 4
+BAR_HEIGHT = 15
+BAR_GAP = 5
+BAR_ROOM = 78.0  # per cent of the width; the rest is for the number
+LINE_HEIGHT = 150
+LINE_LEFT = 17.0
+LINE_RIGHT = 98.0
+MOST_POINTS = 200
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,7 @@ class Scale:
     Args:
         low: Value at the bottom.
         high: Value at the top.
-        ticks: Values to be written.
+        ticks: Values that are written at the axis.
         is_logarithmic: Whether equal distances are equal ratios.
         is_share: Whether ticks are written in per cent.
     """
@@ -36,23 +43,23 @@ class Scale:
     is_share: bool = False
 
     def place(self, value: float) -> float:
-        """0 at the bottom, 1 at the top; values beyond stay at the edge."""
+        """Position of a value: 0 at the bottom, 1 at the top; values beyond stay at the edge."""
         low, high = self.low, self.high
         if self.is_logarithmic:
             low, high, value = math.log10(low), math.log10(high), math.log10(max(value, low))
         return min(max((value - low) / (high - low), 0.0), 1.0)
 
     def word(self, value: float) -> str:
-        """The value as a tick says it."""
+        """The text of a tick."""
         if self.is_share:
             return f"{100 * value:.0f}{THIN_SPACE}%"
         return quantity(value, is_share=False)
 
 
 def scale_for(values: Sequence[float], *, is_share: bool) -> Scale:
-    """An axis that holds all values.
+    """Choose an axis that holds all values.
 
-    Shares get 0 to 100 per cent. Positive values that span decades get a logarithmic axis, all
+    Fractions get 0 to 100 per cent. Positive values that span decades get a logarithmic axis, all
     others a linear one that starts at 0.
 
     Example:
@@ -84,23 +91,14 @@ def _round_step(least: float) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
 
 
-BAR_HEIGHT = 15
-BAR_GAP = 5
-BAR_ROOM = 78.0  # per cent of the width; the rest is for the number
-LINE_HEIGHT = 150
-LINE_LEFT = 17.0
-LINE_RIGHT = 98.0
-MOST_POINTS = 200
-
-
 @dataclass(frozen=True)
 class Bar:
-    """One bar: a share with its interval.
+    """One bar: a fraction with its interval.
 
     Args:
         label: Name of the method.
         colour: Number of its colour.
-        estimate: From 0 to 1.
+        estimate: The fraction, from 0 to 1.
     """
 
     label: str
@@ -127,24 +125,24 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> Markup:
     """Horizontal bars from 0 to 100 per cent, with error bars and their numbers.
 
     Args:
-        title: What a reader who cannot see it is told first.
-        bars: From the top down.
+        title: Title, which screen readers read first.
+        bars: The bars, from the top down.
     """
     height = len(bars) * (BAR_HEIGHT + BAR_GAP) + BAR_GAP
-    told = ", ".join(f"{bar.label} {percent(bar.estimate.value)}" for bar in bars)
+    values = ", ".join(f"{bar.label} {percent(bar.estimate.value)}" for bar in bars)
     parts = [_grid_line(f"{BAR_ROOM * tick:g}%", 0, height) for tick in (0, 0.5, 1)]
     for row, bar in enumerate(bars):
         parts += _bar(bar, BAR_GAP + row * (BAR_HEIGHT + BAR_GAP))
-    return _svg(f"{title}: {told}", height, parts)
+    return _svg(f"{title}: {values}", height, parts)
 
 
 def line_chart(title: str, lines: Sequence[Line], *, is_share: bool) -> Markup:
     """Lines over epochs, on a scale that is logarithmic if the values span decades.
 
     Args:
-        title: What a reader who cannot see it is told first.
-        lines: At least one, each with a point.
-        is_share: Whether the values are shares, drawn from 0 to 100 per cent.
+        title: Title, which screen readers read first.
+        lines: At least one line, each with at least one point.
+        is_share: Whether the values are fractions, drawn from 0 to 100 per cent.
     """
     values = [value for line in lines for _, value in line.points]
     epochs = [epoch for line in lines for epoch, _ in line.points]
@@ -178,10 +176,10 @@ def line_chart(title: str, lines: Sequence[Line], *, is_share: bool) -> Markup:
 def _bar(bar: Bar, y: int) -> list[str]:
     estimate, middle = bar.estimate, y + BAR_HEIGHT / 2
     width = BAR_ROOM * min(max(estimate.value, 0.0), 1.0)
-    told = escape(f"{bar.label}: {percent(estimate.value)}")
+    tooltip = escape(f"{bar.label}: {percent(estimate.value)}")
     parts = [
         f'<rect class="fill-{bar.colour}" x="0" y="{y}" width="{width:.2f}%" '
-        f'height="{BAR_HEIGHT}" rx="2"><title>{told}</title></rect>'
+        f'height="{BAR_HEIGHT}" rx="2"><title>{tooltip}</title></rect>'
     ]
     if estimate.low is not None and estimate.high is not None:
         low, high = (BAR_ROOM * min(max(end, 0.0), 1.0) for end in (estimate.low, estimate.high))
@@ -201,12 +199,14 @@ def _path(line: Line, scale: Scale, first: float, last: float) -> str:
     step = math.ceil(len(line.points) / MOST_POINTS)
     kept = [*line.points[:-1:step], line.points[-1]]
     span = last - first or 1.0
-    places = [
+    coordinates = [
         f"{100 * (epoch - first) / span:.2f} {100 - 100 * scale.place(value):.2f}"
         for epoch, value in kept
     ]
     # A path of one point is a dot: its round cap is drawn, a polyline's would not be.
-    moves = f"M{places[0]}" + "".join(f"L{place}" for place in (places[1:] or places))
+    moves = f"M{coordinates[0]}" + "".join(
+        f"L{coordinate}" for coordinate in (coordinates[1:] or coordinates)
+    )
     return (
         f'<path class="stroke-{line.colour}" d="{moves}"><title>{escape(line.label)}</title></path>'
     )
@@ -216,8 +216,9 @@ def _grid_line(x: str, top: float, bottom: float) -> str:
     return f'<line class="grid" x1="{x}" x2="{x}" y1="{top}" y2="{bottom}"/>'
 
 
-def _svg(told: str, height: int, parts: Sequence[str]) -> Markup:
+def _svg(description: str, height: int, parts: Sequence[str]) -> Markup:
     body = "".join(parts)
+    label = escape(description)
     return Markup(
-        f'<svg role="img" aria-label="{escape(told)}" width="100%" height="{height}">{body}</svg>'
+        f'<svg role="img" aria-label="{label}" width="100%" height="{height}">{body}</svg>'
     )

@@ -10,7 +10,7 @@ from rightreasons.report.estimate import clear_best
 from rightreasons.report.section import Method, Section
 from rightreasons.report.wording import interval, percent, quantity, spread
 
-__all__ = ["Cell", "Column", "columns_of"]
+__all__ = ["Cell", "Column", "make_columns"]
 
 KNOWN = {
     "group_accuracy/worst": (
@@ -80,9 +80,9 @@ class Cell:
     """One number of the table.
 
     Args:
-        value: As written; empty if it was not measured.
-        spread: Over seeds.
-        interval: From low to high.
+        value: The number as text; empty if it was not measured.
+        spread: Standard deviation over seeds, as text.
+        interval: The interval from low to high, as text.
         note: Something to compare the number with.
         is_best: Whether it is clearly the best of its column.
     """
@@ -99,10 +99,10 @@ class Column:
     """One measure of all methods.
 
     Args:
-        key: As in the results.
-        title: For the head of the column.
-        meaning: One sentence.
-        higher_is_better: None if nobody knows.
+        key: Key in the results.
+        title: Heading of the column.
+        meaning: One sentence on what it measures.
+        higher_is_better: Whether more is better; None if unknown.
         cells: One for each method.
     """
 
@@ -113,11 +113,11 @@ class Column:
     cells: tuple[Cell, ...]
 
 
-def columns_of(section: Section) -> list[Column]:
-    """A column for each measure that any method has, the telling ones first."""
-    found = {key for method in section.methods for key in _measures(method)}
+def make_columns(section: Section) -> list[Column]:
+    """Make a column for each measure that any method has, the most important first."""
+    keys = {key for method in section.methods for key in _measures(method)}
     known = {**KNOWN, **PLAIN}
-    ordered = [key for key in known if key in found] + sorted(found - set(known))
+    ordered = [key for key in known if key in keys] + sorted(keys - set(known))
     return [_column(key, section.methods) for key in ordered]
 
 
@@ -139,7 +139,7 @@ def _column(key: str, methods: Sequence[Method]) -> Column:
     estimates = [method.estimate(key) for method in methods]
     best = None if better is None else clear_best(estimates, higher_is_better=better)
     cells = []
-    for place, (method, estimate) in enumerate(zip(methods, estimates, strict=True)):
+    for position, (method, estimate) in enumerate(zip(methods, estimates, strict=True)):
         if estimate is None:
             cells.append(Cell())
             continue
@@ -150,7 +150,7 @@ def _column(key: str, methods: Sequence[Method]) -> Column:
                 spread=spread(estimate, is_share=share),
                 interval=interval(estimate, is_share=share),
                 note=_note(key, method),
-                is_best=place == best,
+                is_best=position == best,
             )
         )
     return Column(key, title, meaning, better, tuple(cells))

@@ -1,4 +1,4 @@
-"""A number and how sure it is: over test samples, and over seeds."""
+"""Estimates: a number with its interval over test samples, and its spread over seeds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Estimate", "clear_best", "clearly_above", "estimated"]
+__all__ = ["Estimate", "clear_best", "clearly_above", "estimate_measure"]
 
 SEEDS_FOR_AN_INTERVAL = 3
 
@@ -17,7 +17,7 @@ class Estimate:
 
     Args:
         value: The mean over seeds.
-        low: Lower end of the interval; None if nothing is known of it.
+        low: Lower end of the interval; None if there is no interval.
         high: Its upper end.
         deviation: Standard deviation over seeds; None for a single one.
         num_seeds: How many seeds it is the mean of.
@@ -31,12 +31,12 @@ class Estimate:
 
     @property
     def has_interval(self) -> bool:
-        """Whether it can be compared."""
+        """Whether it has an interval, and so can be compared."""
         return self.low is not None and self.high is not None
 
 
-def estimated(measured: Sequence[Mapping[str, float]], key: str) -> Estimate | None:
-    """Sum up one measure over the seeds that have it.
+def estimate_measure(measured: Sequence[Mapping[str, float]], key: str) -> Estimate | None:
+    """Estimate one measure from the seeds that have it.
 
     The interval is the widest cover of the seeds' own intervals ``key/low`` to ``key/high``. For a
     measure that has none it is the mean ± 2 standard deviations, from three seeds on.
@@ -48,7 +48,7 @@ def estimated(measured: Sequence[Mapping[str, float]], key: str) -> Estimate | N
     Example:
         >>> one = {"accuracy": 0.8, "accuracy/low": 0.7, "accuracy/high": 0.9}
         >>> two = {"accuracy": 0.6, "accuracy/low": 0.5, "accuracy/high": 0.7}
-        >>> estimate = estimated([one, two], "accuracy")
+        >>> estimate = estimate_measure([one, two], "accuracy")
         >>> round(estimate.value, 3), estimate.low, estimate.high, round(estimate.deviation, 3)
         (0.7, 0.5, 0.9, 0.141)
     """
@@ -73,18 +73,18 @@ def clearly_above(one: Estimate, other: Estimate) -> bool:
 
 
 def clear_best(estimates: Sequence[Estimate | None], *, higher_is_better: bool) -> int | None:
-    """The place of the best, if its interval overlaps with no other; None if it does.
+    """The index of the best estimate if its interval overlaps with no other, else None.
 
-    Every other one must have an interval too, and there must be another one.
+    There must be at least two estimates, and all must have an interval.
     """
     if len(estimates) < 2:
         return None
-    for place, one in enumerate(estimates):
-        others = [other for at, other in enumerate(estimates) if at != place]
+    for position, one in enumerate(estimates):
+        others = [other for index, other in enumerate(estimates) if index != position]
         if one is not None and all(
             other is not None
             and (clearly_above(one, other) if higher_is_better else clearly_above(other, one))
             for other in others
         ):
-            return place
+            return position
     return None

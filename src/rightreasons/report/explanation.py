@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 from PIL import Image
 from torch import nn
@@ -23,18 +22,18 @@ from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers import Explainer
 from rightreasons.metrics.explanation_metric import create_explainers
 from rightreasons.probe.probe import Probe, move_to_model
-from rightreasons.report.picture import overlay, portrait, share_in_mask
-from rightreasons.report.wording import percent
+from rightreasons.report.picture import draw_overlay, draw_sample, share_in_mask
+from rightreasons.report.wording import percent, render_template
 from rightreasons.run.run import SPLITS, Run, Split, sample_columns, spread_over_classes
 
 __all__ = [
     "EXPLAINED",
     "ExplainedSample",
     "explain_run",
-    "explained_columns",
-    "explained_samples",
-    "explanation_page",
-    "explanation_sheet",
+    "explain_samples",
+    "draw_samples",
+    "render_explanations",
+    "draw_sheet",
 ]
 
 GAP = 8
@@ -43,17 +42,17 @@ PAIRS_A_ROW = 4
 
 @dataclass(frozen=True)
 class ExplainedSample:
-    """A sample and its explanation, ready to be shown.
+    """A sample and its explanation, as texts and pictures.
 
     Args:
         index: Its row in the data.
         label: Name of its class.
         prediction: Name of the predicted class.
         probability: Probability of the predicted class.
-        is_right: Whether it is the label's.
-        picture: Address of the sample, its mask outlined.
-        attribution: Address of the attribution over the sample.
-        in_mask: Share of the attribution inside the mask; empty without a mask.
+        is_right: Whether the prediction is right.
+        picture: Data URL of the sample with its mask outlined.
+        attribution: Data URL of the attribution over the sample.
+        in_mask: Fraction of the attribution inside the mask; empty without a mask.
     """
 
     index: int
@@ -66,12 +65,12 @@ class ExplainedSample:
     in_mask: str
 
 
-def explained_samples(columns: Mapping[str, NDArray[Any]], card: Card) -> list[ExplainedSample]:
+def draw_samples(columns: Mapping[str, NDArray[Any]], card: Card) -> list[ExplainedSample]:
     """Draw samples and attributions.
 
     Args:
         columns: Arrays ``x`` ``(N, C, H, W)``, ``y``, ``index``, ``prediction``, ``probability``,
-            ``attribution`` and perhaps ``mask``, one row a sample.
+            ``attribution`` and perhaps ``mask``, one row for each sample.
         card: The card of the data set.
     """
     masks = columns.get("mask")
@@ -90,30 +89,24 @@ def explained_samples(columns: Mapping[str, NDArray[Any]], card: Card) -> list[E
                 prediction=card.classes[predicted],
                 probability=percent(float(columns["probability"][row])),
                 is_right=predicted == y,
-                picture=portrait(x, mask, card.valid_range),
-                attribution=overlay(x, attribution, mask, card.valid_range),
+                picture=draw_sample(x, mask, card.valid_range),
+                attribution=draw_overlay(x, attribution, mask, card.valid_range),
                 in_mask="" if inside is None else percent(inside),
             )
         )
     return samples
 
 
-def explanation_page(samples: list[ExplainedSample], *, title: str, explained: str) -> str:
-    """The page as text: one HTML file that needs no other.
+def render_explanations(samples: list[ExplainedSample], *, title: str, explained: str) -> str:
+    """Render the page as one self-contained HTML text.
 
     Args:
-        samples: To be shown.
-        title: Names the explainer and the run.
+        samples: Samples to show.
+        title: Title with the explainer and the run.
         explained: What was explained, as the end of a sentence.
     """
-    environment = Environment(
-        loader=PackageLoader("rightreasons.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("explanation.html").render(
+    return render_template(
+        "explanation.html",
         samples=samples,
         title=title,
         explained=explained,
@@ -121,8 +114,8 @@ def explanation_page(samples: list[ExplainedSample], *, title: str, explained: s
     )
 
 
-def explanation_sheet(samples: list[ExplainedSample]) -> bytes:
-    """All pairs of sample and attribution on one picture, as the bytes of a PNG."""
+def draw_sheet(samples: list[ExplainedSample]) -> bytes:
+    """Draw all pairs of sample and attribution on one picture; gives the bytes of a PNG."""
     pairs = [[_pixels(sample.picture), _pixels(sample.attribution)] for sample in samples]
     height = pairs[0][0].shape[0]
     gap = np.full((height, GAP, 3), 255, np.uint8)
@@ -138,8 +131,8 @@ def explanation_sheet(samples: list[ExplainedSample]) -> bytes:
     return file.getvalue()
 
 
-def _pixels(address: str) -> NDArray[np.uint8]:
-    content = base64.b64decode(address.partition(",")[2])
+def _pixels(url: str) -> NDArray[np.uint8]:
+    content = base64.b64decode(url.partition(",")[2])
     return np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
 
 
@@ -157,20 +150,20 @@ def explain_run(
     split: Split = "test",
     data_dir: str | None = None,
 ) -> Path:
-    """Explain samples of a finished run, spread over the classes, and write what was found.
+    """Explain samples of a finished run, spread over the classes, and write the result.
 
     Args:
-        folder: The run's.
+        folder: Folder of the run.
         out: The file to write: a self-contained page (``.html``), a picture (``.png``) or arrays
-            (``.npz``: those of `explained_columns`).
+            (``.npz``: those of `explain_samples`).
         explainer: A name, or an explainer with settings; LRP by name takes the data's valid range.
-        num_samples: How many, or all there are if these are fewer.
+        num_samples: Number of samples to explain; all if there are fewer.
         explained: Whether the predicted class is explained, or the label.
         split: The part of the data.
-        data_dir: Where the data set's files are, if not where they were.
+        data_dir: Folder with the data set's files, if it changed since training.
 
     Returns:
-        Where it was written.
+        Path of the file.
     """
     path = Path(out)
     if path.suffix not in SUFFIXES:
@@ -178,12 +171,12 @@ def explain_run(
             f"Expected `out` to end in {', '.join(SUFFIXES)}, but got {path.name!r}."
         )
     split = check_choice("split", split, SPLITS)
-    create_explainers(explainer)  # so that a mistake shows before the data are read
+    create_explainers(explainer)  # wrong settings raise before the data are read
     run = Run.open(folder, data_dir)
     part = run.split(split, purpose="explain them")
-    ((name, made),) = create_explainers(explainer, run.data.card.valid_range).items()
-    columns = explained_columns(
-        run.model, part, explainer=made, num_samples=num_samples, explained=explained
+    ((name, method),) = create_explainers(explainer, run.data.card.valid_range).items()
+    columns = explain_samples(
+        run.model, part, explainer=method, num_samples=num_samples, explained=explained
     )
     writable_folder(path.parent)
     if path.suffix == ".npz":
@@ -194,18 +187,18 @@ def explain_run(
             f"Expected images (N, C, H, W) to draw, but got shape {columns['x'].shape}. Write "
             ".npz instead."
         )
-    samples = explained_samples(columns, part.card)
+    samples = draw_samples(columns, part.card)
     if path.suffix == ".png":
-        content = explanation_sheet(samples)
+        content = draw_sheet(samples)
     else:
         what = "the predicted class" if explained == "prediction" else "the label"
         title = f"{name} of {run.folder.resolve().name}"
-        content = explanation_page(samples, title=title, explained=what).encode()
+        content = render_explanations(samples, title=title, explained=what).encode()
     write_atomically(path, lambda file: file.write(content))
     return path
 
 
-def explained_columns(
+def explain_samples(
     model: nn.Module,
     data: Dataset,
     *,
@@ -213,17 +206,17 @@ def explained_columns(
     num_samples: int = 16,
     explained: Literal["prediction", "label"] = "prediction",
 ) -> dict[str, NDArray[Any]]:
-    """Samples with what the model makes of them and why, one row each.
+    """Explain samples and collect their predictions and attributions, one row for each sample.
 
     Args:
         model: Gives logits ``(N, K)``.
-        data: Where samples are taken from, spread over the classes.
-        explainer: What attributes.
+        data: Data to take samples from, spread over the classes.
+        explainer: The explainer.
         num_samples: Number of samples to explain.
         explained: Whether the predicted class is explained, or the label.
 
     Returns:
-        ``x``, ``y``, ``index`` (place in the data), ``prediction``, ``probability`` of it,
+        ``x``, ``y``, ``index`` (row in the data), ``prediction``, ``probability`` of it,
         ``attribution``, and ``mask`` if the data have masks.
     """
     explained = check_choice("explained", explained, EXPLAINED)

@@ -1,4 +1,4 @@
-"""The gallery: the same test samples as every method saw them."""
+"""The gallery: the same test samples with every method's prediction and attribution."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rightreasons.datasets import Card
-from rightreasons.report.picture import overlay, portrait, share_in_mask
+from rightreasons.report.picture import draw_overlay, draw_sample, share_in_mask
 from rightreasons.report.record import Record
 from rightreasons.report.section import Section
-from rightreasons.report.wording import joined, percent
+from rightreasons.report.wording import join_names, percent
 
-__all__ = ["Gallery", "Sample", "View", "gallery_of"]
+__all__ = ["Gallery", "Sample", "View", "make_gallery"]
 
 NUMBERS = "fiub"  # numpy's kinds: floats, integers, unsigned, booleans
 COLUMNS = ("x", "y", "index", "prediction", "probability", "attribution")
@@ -26,15 +26,15 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class View:
-    """What one method made of a sample.
+    """One method's prediction and attribution of a sample.
 
     Args:
         label: Name of the method.
         colour: Number of its colour.
-        picture: Address of the overlay.
+        picture: Data URL of the draw_overlay.
         prediction: Name of the predicted class.
         probability: Probability of the predicted class.
-        is_right: Whether it is the label's.
+        is_right: Whether the prediction is right.
         in_mask: Fraction of the attribution inside the mask; empty without a mask.
     """
 
@@ -54,7 +54,7 @@ class Sample:
     Args:
         index: Its row in the test data.
         label: Name of its class.
-        picture: Address of the sample with its mask outlined.
+        picture: Data URL of the sample with its mask outlined.
         views: One for each method.
     """
 
@@ -66,11 +66,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Gallery:
-    """All samples, and what a reader must know of them.
+    """All samples, with notes for the reader.
 
     Args:
-        samples: To be shown.
-        has_masks: Whether any has a mask.
+        samples: Samples to show.
+        has_masks: Whether any sample has a mask.
         notes: Why there are none, or which methods are missing.
     """
 
@@ -79,12 +79,12 @@ class Gallery:
     notes: tuple[str, ...] = ()
 
 
-def gallery_of(section: Section, *, most_bytes: int) -> Gallery:
-    """Choose runs that kept the same samples, and draw these.
+def make_gallery(section: Section, *, most_bytes: int) -> Gallery:
+    """Choose runs that kept the same samples, and draw these samples.
 
     Args:
-        section: With the methods.
-        most_bytes: No further sample is drawn once the pictures have as many.
+        section: The section with the methods.
+        most_bytes: Once the pictures have so many bytes, no further sample is drawn.
     """
     shape = section.card.shape
     if not any(record.examples for record in section.records):
@@ -93,9 +93,9 @@ def gallery_of(section: Section, *, most_bytes: int) -> Gallery:
         what = f" (their shape is {' × '.join(map(str, shape))})" if shape else ""
         return Gallery(notes=(f"The inputs are no images{what}, so there are no pictures.",))
     chosen = _same_samples(section)
-    missing = [m.label for place, m in enumerate(section.methods) if place not in chosen]
-    notes = (f"{joined(missing)} kept no pictures of these samples.",) if missing else ()
-    arrays = {place: record.examples or {} for place, record in chosen.items()}
+    missing = [m.label for position, m in enumerate(section.methods) if position not in chosen]
+    notes = (f"{join_names(missing)} kept no pictures of these samples.",) if missing else ()
+    arrays = {position: record.examples or {} for position, record in chosen.items()}
     first = next(iter(arrays.values()))
     shared = [i for i in first["index"].tolist() if all(i in a["index"] for a in arrays.values())]
     if not shared:
@@ -113,23 +113,23 @@ def gallery_of(section: Section, *, most_bytes: int) -> Gallery:
 
 
 def _same_samples(section: Section) -> dict[int, Record]:
-    """For each method, by its place, a run on the data that most methods have pictures of."""
-    found: list[tuple[int, object, Record]] = [
-        (place, record.results.get("data_sha256"), record)
-        for place, method in enumerate(section.methods)
-        for record in reversed(method.records)  # so that the smallest seed is the last to be kept
+    """For each method, by its index, a run on the data that most methods have pictures of."""
+    runs: list[tuple[int, object, Record]] = [
+        (position, record.results.get("data_sha256"), record)
+        for position, method in enumerate(section.methods)
+        for record in reversed(method.records)  # the last one counts: that of the smallest seed
         if record.examples and _are_images(record.examples)
     ]
-    counts = Counter(digest for _, digest in dict.fromkeys((p, d) for p, d, _ in found))
-    first_seed = {digest: record.seed for _, digest, record in reversed(found)}
+    counts = Counter(digest for _, digest in dict.fromkeys((p, d) for p, d, _ in runs))
+    first_seed = {digest: record.seed for _, digest, record in reversed(runs)}
     best = min(counts, key=lambda digest: (-counts[digest], first_seed[digest]))
-    return {place: record for place, digest, record in found if digest == best}
+    return {position: record for position, digest, record in runs if digest == best}
 
 
 def _sample(index: int, arrays: Mapping[int, Arrays], section: Section) -> Sample:
     card, views = section.card, []
-    for place, columns in arrays.items():
-        method = section.methods[place]
+    for position, columns in arrays.items():
+        method = section.methods[position]
         row = _row(columns, index)
         predicted, probability = int(columns["prediction"][row]), float(columns["probability"][row])
         mask = _mask(columns, row)
@@ -138,7 +138,7 @@ def _sample(index: int, arrays: Mapping[int, Arrays], section: Section) -> Sampl
             View(
                 label=method.label,
                 colour=method.colour,
-                picture=overlay(
+                picture=draw_overlay(
                     columns["x"][row], columns["attribution"][row], mask, card.valid_range
                 ),
                 prediction=_class_name(predicted, card),
@@ -149,7 +149,7 @@ def _sample(index: int, arrays: Mapping[int, Arrays], section: Section) -> Sampl
         )
     columns = next(iter(arrays.values()))
     row = _row(columns, index)
-    picture = portrait(columns["x"][row], _mask(columns, row), card.valid_range)
+    picture = draw_sample(columns["x"][row], _mask(columns, row), card.valid_range)
     return Sample(index, _class_name(int(columns["y"][row]), card), picture, tuple(views))
 
 

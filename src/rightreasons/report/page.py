@@ -9,20 +9,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from rightreasons.certification import Certificate
 from rightreasons.core.files import writable_folder, write_atomically
 from rightreasons.errors import OutputError
 from rightreasons.report.chart import Bar, Line, bar_chart, line_chart
-from rightreasons.report.column import columns_of
-from rightreasons.report.gallery import gallery_of
+from rightreasons.report.column import make_columns
+from rightreasons.report.gallery import make_gallery
 from rightreasons.report.record import read_records
-from rightreasons.report.section import Method, Section, sections_of
+from rightreasons.report.section import Method, Section, group_records
 from rightreasons.report.summary import data_facts, method_facts, recipe_meaning, run_rows
-from rightreasons.report.verdict import reliance_of, verdict_of
-from rightreasons.report.wording import percent, points
+from rightreasons.report.verdict import find_reliance, judge_section
+from rightreasons.report.wording import percent, points, render_template
 
 __all__ = [
     "Curve",
@@ -30,13 +29,95 @@ __all__ = [
     "Group",
     "Proof",
     "Tile",
-    "curves_of",
-    "groups_of",
-    "proofs_of",
-    "rendered",
-    "tiles_of",
+    "make_curves",
+    "make_groups",
+    "make_proofs",
+    "render_page",
+    "make_tiles",
     "write_report",
 ]
+
+MOST_GROUPS = 24
+PICTURE_BYTES = 300_000  # for each method
+
+
+def write_report(runs: Sequence[str | Path], out: str | Path) -> Path:
+    """Write one self-contained HTML page about finished runs.
+
+    Runs that differ in their seed alone are one method. Methods on the same data are compared in
+    one section. Only saved results are read, never a model or data.
+
+    Args:
+        runs: Folders of finished runs.
+        out: The HTML file; missing folders are created.
+
+    Returns:
+        Path of the page.
+
+    Raises:
+        InvalidSettingError: There are no runs.
+        RunNotFoundError: Folders hold no finished run; the message names all of them.
+        OutputError: The file cannot be written.
+    """
+    sections = group_records(read_records(runs))
+    path = Path(out)
+    if path.is_dir():
+        raise OutputError(
+            f"Expected `out` to be a file, but {path} is a folder. Use {path / 'report.html'}."
+        )
+    writable_folder(path.parent)
+    page = render_page(sections, when=datetime.now().astimezone()).encode()
+    write_atomically(path, lambda file: file.write(page))
+    return path
+
+
+def render_page(sections: Sequence[Section], *, when: datetime) -> str:
+    """Render the page as text.
+
+    Args:
+        sections: One for each data set.
+        when: Date of the page.
+    """
+    return render_template(
+        "report.html",
+        date=f"{when:%d %B %Y, %H:%M}".lstrip("0"),
+        num_runs=sum(len(section.records) for section in sections),
+        num_methods=sum(len(section.methods) for section in sections),
+        sections=[
+            _context(number, section, most_bytes=PICTURE_BYTES * len(section.methods))
+            for number, section in enumerate(sections, 1)
+        ],
+    )
+
+
+def _context(number: int, section: Section, *, most_bytes: int) -> dict[str, Any]:
+    groups, num_groups = make_groups(section)
+    verdict = judge_section(section)
+    return {
+        "number": number,
+        "title": section.title,
+        "verdict": verdict,
+        "tiles": make_tiles(verdict.compared),
+        "data_facts": data_facts(section),
+        "methods": [
+            {
+                "label": method.label,
+                "colour": method.colour,
+                "meaning": recipe_meaning(method.recipe),
+                "facts": method_facts(method),
+                "num_seeds": len(method.seeds),
+                "learned": method.learned,
+            }
+            for method in section.methods
+        ],
+        "columns": make_columns(section),
+        "groups": groups,
+        "num_groups": num_groups,
+        "proofs": make_proofs(section),
+        "curves": make_curves(section),
+        "gallery": make_gallery(section, most_bytes=most_bytes),
+        "runs": run_rows(section),
+    }
 
 
 @dataclass(frozen=True)
@@ -45,15 +126,15 @@ class Curve:
 
     Args:
         title: Title of the chart.
-        chart: As SVG.
+        chart: The chart as SVG.
     """
 
     title: str
     chart: Markup
 
 
-def curves_of(section: Section) -> list[Curve]:
-    """A chart for each accuracy and for each part of the loss."""
+def make_curves(section: Section) -> list[Curve]:
+    """Make a chart for each accuracy and for each part of the loss."""
     lines: dict[str, list[Line]] = {}
     for method in section.methods:
         for record in method.records:
@@ -70,7 +151,7 @@ def curves_of(section: Section) -> list[Curve]:
 
 
 def _quantities(history: tuple[Mapping[str, Any], ...]) -> dict[str, list[tuple[float, float]]]:
-    found: dict[str, list[tuple[float, float]]] = {}
+    curves: dict[str, list[tuple[float, float]]] = {}
     for row in history:
         named = {"Training accuracy": row.get("accuracy")}
         for group, title in (("validation", "Validation {}"), ("parts", "Loss part {}")):
@@ -79,8 +160,8 @@ def _quantities(history: tuple[Mapping[str, Any], ...]) -> dict[str, list[tuple[
                 named[title.format(_words(name) if group == "validation" else name)] = value
         for title, value in named.items():
             if isinstance(value, (int, float)) and math.isfinite(value):
-                found.setdefault(title, []).append((float(row["epoch"]), float(value)))
-    return found
+                curves.setdefault(title, []).append((float(row["epoch"]), float(value)))
+    return curves
 
 
 def _words(key: str) -> str:
@@ -91,17 +172,14 @@ def _is_share(title: str) -> bool:
     return title.startswith(("Training", "Validation"))
 
 
-MOST_GROUPS = 24
-
-
 @dataclass(frozen=True)
 class Group:
     """One group's bars.
 
     Args:
         name: Name of the group.
-        size: How many test samples it has; with several seeds, the mean.
-        chart: As SVG.
+        size: Number of its test samples; with several seeds, the mean.
+        chart: The chart as SVG.
         lowest: Accuracy of the worst method in this group.
     """
 
@@ -111,8 +189,8 @@ class Group:
     lowest: float
 
 
-def groups_of(section: Section, *, most: int = MOST_GROUPS) -> tuple[list[Group], int]:
-    """The groups in their order and how many there are; of too many, the hardest."""
+def make_groups(section: Section, *, most: int = MOST_GROUPS) -> tuple[list[Group], int]:
+    """Make the bars of the groups in order, and count the groups; of too many, the hardest."""
     names = dict.fromkeys(name for method in section.methods for name in method.group_names)
     groups = [group for name in names if (group := _group(name, section)) is not None]
     hardest = sorted(groups, key=lambda group: group.lowest)[:most]
@@ -141,12 +219,12 @@ class Proof:
         method: Label of its method.
         colour: Number of its colour.
         seed: Random seed of the run.
-        box: In which masked features may move.
-        verified: Fraction of samples, as text; likewise the next three.
-        refuted: By an attack.
-        unknown: Neither.
-        verified_and_right: What a user can rely on.
-        sentence: What it means.
+        box: Box in which masked features may move.
+        verified: Fraction of samples that are verified, as text.
+        refuted: Fraction of samples that an attack refuted.
+        unknown: Fraction of samples that are neither.
+        verified_and_right: Fraction of samples that are verified and classified correctly.
+        sentence: The meaning in one sentence.
     """
 
     method: str
@@ -160,8 +238,8 @@ class Proof:
     sentence: str
 
 
-def proofs_of(section: Section) -> list[Proof]:
-    """A row for each run that has a certificate of its weights."""
+def make_proofs(section: Section) -> list[Proof]:
+    """Make a row for each run that has a certificate of its weights."""
     return [
         _proof(certificate, method.label, method.colour, record.seed)
         for method in section.methods
@@ -172,16 +250,16 @@ def proofs_of(section: Section) -> list[Proof]:
 
 def _proof(certificate: Certificate, label: str, colour: int, seed: int) -> Proof:
     shares, epsilon = certificate.summary["shares"], certificate.settings.get("epsilon")
-    told = {name: "–" if share is None else percent(share) for name, share in shares.items()}
+    texts = {name: "–" if share is None else percent(share) for name, share in shares.items()}
     return Proof(
         method=label,
         colour=colour,
         seed=seed,
         box="every valid value" if epsilon is None else f"± {epsilon:g}",
-        verified=told["verified"],
-        refuted=told["refuted"],
-        unknown=told["unknown"],
-        verified_and_right=told["verified_and_right"],
+        verified=texts["verified"],
+        refuted=texts["refuted"],
+        unknown=texts["unknown"],
+        verified_and_right=texts["verified_and_right"],
         sentence=certificate.sentence,
     )
 
@@ -193,7 +271,7 @@ class Entry:
     Args:
         label: Name of the method.
         colour: Number of its colour.
-        value: As written.
+        value: The number as text.
     """
 
     label: str
@@ -206,9 +284,9 @@ class Tile:
     """One number of every method compared.
 
     Args:
-        title: What it is.
-        higher_is_better: Which way is better.
-        entries: One for each method.
+        title: Name of the number.
+        higher_is_better: Whether more is better.
+        entries: One entry for each method.
     """
 
     title: str
@@ -216,16 +294,16 @@ class Tile:
     entries: tuple[Entry, ...]
 
 
-def tiles_of(methods: Sequence[Method]) -> list[Tile]:
-    """The tiles for which every method has a number."""
-    made = [
+def make_tiles(methods: Sequence[Method]) -> list[Tile]:
+    """Make the tiles for which every method has a number."""
+    tiles = [
         _tile("Right in the worst group", True, methods, _share("group_accuracy/worst")),
         _tile("Right over all samples", True, methods, _share("accuracy")),
         _tile("Gradient inside the mask", False, methods, _share("input_gradient_mass")),
         _tile("Lost when the masked part is exchanged", False, methods, _lost),
         _tile("Proved not to change with the masked part", True, methods, _proved),
     ]
-    return [tile for tile in made if tile is not None]
+    return [tile for tile in tiles if tile is not None]
 
 
 def _tile(
@@ -235,7 +313,7 @@ def _tile(
     value: Callable[[Method], str | None],
 ) -> Tile | None:
     values = [(method, value(method)) for method in methods]
-    entries = [Entry(m.label, m.colour, told) for m, told in values if told is not None]
+    entries = [Entry(m.label, m.colour, text) for m, text in values if text is not None]
     if not entries or len(entries) < len(methods):
         return None
     return Tile(title, higher_is_better, tuple(entries))
@@ -250,103 +328,15 @@ def _share(key: str) -> Callable[[Method], str | None]:
 
 
 def _lost(method: Method) -> str | None:
-    reliance = reliance_of(method)
+    reliance = find_reliance(method)
     if reliance.before is None or reliance.after is None:
         return None
     return points(reliance.before - reliance.after)
 
 
 def _proved(method: Method) -> str | None:
-    """The smallest share over seeds; what is proved for one seed only is not the method's."""
+    """The smallest verified fraction over seeds; None unless every seed has a certificate."""
     certificates = [record.certificate for record in method.records]
     shares = [None if c is None else c.summary["shares"]["verified"] for c in certificates]
     known = [share for share in shares if share is not None]
     return percent(min(known)) if known and len(known) == len(shares) else None
-
-
-PICTURE_BYTES = 300_000  # for each method
-
-
-def write_report(runs: Sequence[str | Path], out: str | Path) -> Path:
-    """Write one self-contained HTML page about finished runs.
-
-    Runs that differ in their seed alone are one method; methods on the same data are compared;
-    other data get a section of their own. Only what the runs saved is read, never a model or data.
-
-    Args:
-        runs: Folders of finished runs.
-        out: The HTML file; folders above it are made.
-
-    Returns:
-        Where it was written.
-
-    Raises:
-        InvalidSettingError: There are no runs.
-        RunNotFoundError: A folder holds no finished run; all such are named.
-        OutputError: The file cannot be written.
-    """
-    sections = sections_of(read_records(runs))
-    path = Path(out)
-    if path.is_dir():
-        raise OutputError(
-            f"Expected `out` to be a file, but {path} is a folder. Use {path / 'report.html'}."
-        )
-    writable_folder(path.parent)
-    page = rendered(sections, when=datetime.now().astimezone()).encode()
-    write_atomically(path, lambda file: file.write(page))
-    return path
-
-
-def rendered(sections: Sequence[Section], *, when: datetime) -> str:
-    """The page as text.
-
-    Args:
-        sections: One for each data set.
-        when: The date it bears.
-    """
-    environment = Environment(
-        loader=PackageLoader("rightreasons.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html").render(
-        date=f"{when:%d %B %Y, %H:%M}".lstrip("0"),
-        num_runs=sum(len(section.records) for section in sections),
-        num_methods=sum(len(section.methods) for section in sections),
-        sections=[
-            _context(number, section, most_bytes=PICTURE_BYTES * len(section.methods))
-            for number, section in enumerate(sections, 1)
-        ],
-    )
-
-
-def _context(number: int, section: Section, *, most_bytes: int) -> dict[str, Any]:
-    groups, num_groups = groups_of(section)
-    verdict = verdict_of(section)
-    return {
-        "number": number,
-        "title": section.title,
-        "verdict": verdict,
-        "tiles": tiles_of(verdict.compared),
-        "data_facts": data_facts(section),
-        "methods": [
-            {
-                "label": method.label,
-                "colour": method.colour,
-                "meaning": recipe_meaning(method.recipe),
-                "facts": method_facts(method),
-                "num_seeds": len(method.seeds),
-                "learned": method.learned,
-            }
-            for method in section.methods
-        ],
-        "columns": columns_of(section),
-        "groups": groups,
-        "num_groups": num_groups,
-        "proofs": proofs_of(section),
-        "curves": curves_of(section),
-        "gallery": gallery_of(section, most_bytes=most_bytes),
-        "runs": run_rows(section),
-    }

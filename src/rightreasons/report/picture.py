@@ -1,4 +1,4 @@
-"""Pictures: a sample with its mask outlined, and what the model reacts to laid over it."""
+"""Pictures: a sample with its mask outlined, alone or with an attribution over it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-__all__ = ["overlay", "png_address", "portrait", "share_in_mask"]
+__all__ = ["draw_overlay", "draw_sample", "png_address", "share_in_mask"]
 
 SIDE = 140
 OUTLINE = np.array([0.0, 0.78, 1.0])
@@ -22,48 +22,49 @@ LUMINANCE = np.array([0.299, 0.587, 0.114])
 Floats = NDArray[np.float64]
 
 
-def portrait(
+def draw_sample(
     x: NDArray[np.floating], mask: NDArray[np.floating] | None, valid_range: tuple[float, float]
 ) -> str:
-    """The sample with its mask outlined, as the address of a PNG.
+    """Draw the sample with its mask outlined; gives the data URL of a PNG.
 
     Args:
-        x: ``(C, H, W)``.
-        mask: Broadcasting to ``x``, 1 where the model must not look; None outlines nothing.
+        x: Image ``(C, H, W)``.
+        mask: Mask that broadcasts to ``x``, 1 where the model must not look; None outlines
+            nothing.
         valid_range: The values that are black and white.
     """
-    pixels = _resized(_colours(x, valid_range))
-    return png_address(_outlined(pixels, _area(mask, x.shape)))
+    pixels = _resize(_colours(x, valid_range))
+    return png_address(_outline(pixels, _area(mask, x.shape)))
 
 
-def overlay(
+def draw_overlay(
     x: NDArray[np.floating],
     attribution: NDArray[np.floating],
     mask: NDArray[np.floating] | None,
     valid_range: tuple[float, float],
 ) -> str:
-    """The sample in dim grey, the attribution's strength over it, the mask outlined.
+    """Draw the sample in dim grey, the attribution over it in colour, and the mask outlined.
 
     Args:
-        x: ``(C, H, W)``.
-        attribution: ``(C, H, W)``.
-        mask: As for `portrait`.
-        valid_range: As for `portrait`.
+        x: Image ``(C, H, W)``.
+        attribution: Attribution ``(C, H, W)``.
+        mask: Mask that broadcasts to ``x``; None outlines nothing.
+        valid_range: The values that are black and white.
     """
-    grey = _resized(_colours(x, valid_range)) @ LUMINANCE
+    grey = _resize(_colours(x, valid_range)) @ LUMINANCE
     base = np.repeat(0.10 + 0.55 * grey[..., None], 3, axis=2)
-    strength = _strength(_resized(_magnitude(attribution).sum(axis=0)))
+    strength = _strength(_resize(_magnitude(attribution).sum(axis=0)))
     colours = np.stack(
         [np.interp(strength, np.linspace(0, 1, len(HEAT)), HEAT[:, c]) for c in range(3)], axis=2
     )
     alpha = 0.92 * strength[..., None] ** 0.7
-    return png_address(_outlined((1 - alpha) * base + alpha * colours, _area(mask, x.shape)))
+    return png_address(_outline((1 - alpha) * base + alpha * colours, _area(mask, x.shape)))
 
 
 def share_in_mask(
     attribution: NDArray[np.floating], mask: NDArray[np.floating] | None
 ) -> float | None:
-    """The share of the attribution's magnitude inside the mask; None if either is empty."""
+    """The fraction of the attribution's magnitude inside the mask; None if either is empty."""
     size = _magnitude(attribution)
     if mask is None or not mask.any() or not size.any():
         return None
@@ -71,7 +72,7 @@ def share_in_mask(
 
 
 def png_address(pixels: Floats) -> str:
-    """Pixels ``(H, W, 3)`` in [0, 1] as a ``data:`` address, in at most 256 colours."""
+    """Encode pixels ``(H, W, 3)`` in [0, 1] as a data URL of a PNG with at most 256 colours."""
     picture = Image.fromarray((np.clip(pixels, 0, 1) * 255).round().astype(np.uint8))
     file = io.BytesIO()
     picture.quantize(256).save(file, "PNG", optimize=True)
@@ -83,7 +84,7 @@ def _magnitude(attribution: NDArray[np.floating]) -> Floats:
 
 
 def _strength(magnitude: Floats) -> Floats:
-    """1 at the strongest half per cent of the picture, 0 where there is nothing."""
+    """Scale to 1 at the strongest half per cent of the pixels, 0 where there is nothing."""
     most = float(np.quantile(magnitude, STRONGEST)) or float(magnitude.max())
     return np.clip(magnitude / (most or 1.0), 0.0, 1.0)
 
@@ -101,15 +102,15 @@ def _colours(x: NDArray[np.floating], valid_range: tuple[float, float]) -> Float
 
 
 def _area(mask: NDArray[np.floating] | None, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
-    """Where the mask is at least half of what it is at most, in any channel; enlarged."""
+    """Pixels where the mask is at least half of its maximum, in any channel; enlarged."""
     if mask is None or not mask.any():
         return None
     most = np.broadcast_to(mask, shape).astype(np.float64).max(axis=0)
-    return np.asarray(_resized(most) >= 0.5 * most.max())
+    return np.asarray(_resize(most) >= 0.5 * most.max())
 
 
-def _resized(pixels: Floats) -> Floats:
-    """Small pictures enlarged by whole numbers, large ones averaged down to `SIDE`."""
+def _resize(pixels: Floats) -> Floats:
+    """Enlarge small pictures by whole numbers; average large ones down to `SIDE`."""
     height, width = pixels.shape[:2]
     longest = max(height, width)
     if longest <= SIDE:
@@ -124,23 +125,23 @@ def _resized(pixels: Floats) -> Floats:
     return np.stack(small, axis=2).astype(np.float64).reshape(size[1], size[0], *pixels.shape[2:])
 
 
-def _outlined(pixels: Floats, area: NDArray[np.bool_] | None) -> Floats:
+def _outline(pixels: Floats, area: NDArray[np.bool_] | None) -> Floats:
     if area is None:
         return pixels
-    inner = _shrunk(_shrunk(area))
+    inner = _shrink(_shrink(area))
     result = pixels.copy()
-    result[_grown(area) & ~area] = CASING
+    result[_grow(area) & ~area] = CASING
     result[area & ~inner] = OUTLINE
-    result[inner & ~_shrunk(inner)] = CASING
+    result[inner & ~_shrink(inner)] = CASING
     return result
 
 
-def _shrunk(area: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Without the pixels at its rim; the picture's own edge is a rim too."""
+def _shrink(area: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Remove the pixels at the border of an area, also at the edge of the picture."""
     return np.asarray(np.logical_and.reduce(_neighbours(area)))
 
 
-def _grown(area: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _grow(area: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(np.logical_or.reduce(_neighbours(area)))
 
 

@@ -27,6 +27,7 @@ __all__ = ["Record", "read_record", "read_records"]
 
 FORMAT = 1
 REQUIRED: dict[str, Any] = {"data": str, "recipe": str, "model": str, "seed": int, "metrics": dict}
+_WORDS = ("name", "description", "source", "licence", "shortcut")
 OPTIONAL: dict[str, Any] = {
     "card": dict,
     "data_settings": dict,
@@ -45,15 +46,15 @@ OPTIONAL: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A finished run as the report sees it.
+    """The saved results of a finished run.
 
     Args:
-        folder: Where it was read from.
-        config: What was asked for.
-        results: What came out.
-        history: One row an epoch; empty if there is no log.
+        folder: Folder of the run.
+        config: Configuration of the run.
+        results: Content of ``results.json``.
+        history: One row for each epoch; empty if there is no log.
         examples: Test samples with mask, prediction and input gradient; empty if there are none.
-        certificate: What was proved of the run's weights, if anything.
+        certificate: Certificate of the run's weights, if there is one.
     """
 
     folder: Path
@@ -66,15 +67,15 @@ class Record:
     @cached_property
     def card(self) -> Card:
         """The data set's card."""
-        told = self.part("card")
-        words = {name: str(told[name]) for name in _WORDS if name in told}
-        valid = _as_tuple(told.get("valid_range"), float)
+        values = self.part("card")
+        words = {name: str(values[name]) for name in _WORDS if name in values}
+        valid = _as_tuple(values.get("valid_range"), float)
         return Card(
             **{"name": str(self.results["data"]), **words},
-            classes=_as_tuple(told.get("classes"), str),
-            groups=_as_tuple(told.get("groups"), str),
-            shape=_as_tuple(told.get("shape"), int),
-            train_group_counts=_as_tuple(told.get("train_group_counts"), int),
+            classes=_as_tuple(values.get("classes"), str),
+            groups=_as_tuple(values.get("groups"), str),
+            shape=_as_tuple(values.get("shape"), int),
+            train_group_counts=_as_tuple(values.get("train_group_counts"), int),
             valid_range=(valid[0], valid[1]) if len(valid) == 2 else (0.0, 1.0),
         )
 
@@ -105,11 +106,8 @@ class Record:
         return {name: float(value) for name, value in pairs if _is_finite(value)}
 
 
-_WORDS = ("name", "description", "source", "licence", "shortcut")
-
-
 def read_records(folders: Sequence[str | Path]) -> list[Record]:
-    """Read finished runs, each folder once; all that is wrong with any is told at once."""
+    """Read finished runs, each folder once; one error lists all that cannot be read."""
     if isinstance(folders, (str, Path)) or not len(folders):
         raise InvalidSettingError(
             f"Expected `runs` to be at least one folder of a run, but got {folders!r}. Name the "
@@ -124,9 +122,9 @@ def read_records(folders: Sequence[str | Path]) -> list[Record]:
     if len(problems) == 1:
         raise problems[0]
     if problems:
-        told = "\n".join(f"- {problem}" for problem in problems)
+        listed = "\n".join(f"- {problem}" for problem in problems)
         raise RunNotFoundError(
-            f"Expected {len(folders)} finished runs, but {len(problems)} cannot be read:\n{told}"
+            f"Expected {len(folders)} finished runs, but {len(problems)} cannot be read:\n{listed}"
         )
     return records
 
@@ -150,9 +148,9 @@ def read_record(folder: str | Path) -> Record:
 
 def _refuse_other_results(path: Path, results: object) -> None:
     if not isinstance(results, dict) or results.get("format", FORMAT) != FORMAT:
-        found = results.get("format") if isinstance(results, dict) else type(results).__name__
+        version = results.get("format") if isinstance(results, dict) else type(results).__name__
         raise RunNotFoundError(
-            f"Expected results of format {FORMAT} in {path / 'results.json'}, but got {found}. "
+            f"Expected results of format {FORMAT} in {path / 'results.json'}, but got {version}. "
             "Train the run again with this version."
         )
     wrong = [name for name, kind in REQUIRED.items() if not isinstance(results.get(name), kind)]

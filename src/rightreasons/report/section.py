@@ -1,4 +1,4 @@
-"""Runs put together: seeds of one method, methods on one data set."""
+"""Groups of runs: the seeds of one method, and the methods on one data set."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import Any
 
 from rightreasons.datasets import Card
-from rightreasons.report.estimate import Estimate, estimated
+from rightreasons.report.estimate import Estimate, estimate_measure
 from rightreasons.report.record import Record
-from rightreasons.report.wording import plain, settings
+from rightreasons.report.wording import format_value, settings
 
-__all__ = ["BASELINE", "Method", "Section", "sections_of"]
+__all__ = ["BASELINE", "Method", "Section", "group_records"]
 
 BASELINE = "erm"
 NUM_COLOURS = 8
@@ -27,7 +27,7 @@ class Method:
     Args:
         label: A short name, different from those of the other methods beside it.
         records: One run for each seed, in the order of the seeds.
-        repeated: Further runs of a seed that is there already; they do not count.
+        repeated: Further runs of the same seed, which do not count.
         colour: Number of its colour in charts; 0 is the baseline's.
     """
 
@@ -43,14 +43,14 @@ class Method:
 
     @property
     def recipe(self) -> str:
-        """Name of the recipe, with that of the strategy where it is more than one fit."""
+        """Name of the recipe, with that of the strategy if there is one."""
         strategy = self.first.results.get("strategy")
         recipe = str(self.first.results["recipe"])
         return f"{recipe} + {strategy}" if strategy else recipe
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """In order."""
+        """The seeds in order."""
         return tuple(record.seed for record in self.records)
 
     @property
@@ -63,13 +63,13 @@ class Method:
         """Names of the groups with test samples, in the card's order if it knows them."""
         start, end = "group_accuracy/", "/n"
         keys = [key for record in self.records for key in record.metrics()]
-        found = dict.fromkeys(k[len(start) : -len(end)] for k in keys if _is_size(k, start, end))
-        order = {name: place for place, name in enumerate(self.first.card.groups)}
-        return tuple(sorted(found, key=lambda name: order.get(name, len(order))))
+        names = dict.fromkeys(k[len(start) : -len(end)] for k in keys if _is_size(k, start, end))
+        order = {name: position for position, name in enumerate(self.first.card.groups)}
+        return tuple(sorted(names, key=lambda name: order.get(name, len(order))))
 
     @cached_property
     def facts(self) -> Mapping[str, object]:
-        """All that makes it this method, by name, without the recipe."""
+        """All settings of the method except the recipe, by name."""
         first, config = self.first, self.first.config
         return {
             "model": first.results["model"],
@@ -84,15 +84,15 @@ class Method:
 
     def estimate(self, key: str, part: str = "test") -> Estimate | None:
         """A measure over the seeds; None if no seed has it."""
-        return estimated([record.metrics(part) for record in self.records], key)
+        return estimate_measure([record.metrics(part) for record in self.records], key)
 
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """The methods that were tried on one data set.
+    """The methods on one data set.
 
     Args:
-        title: Name of the data set, with its settings where it has any.
+        title: Name of the data set, with its settings if it has any.
         methods: The baseline first, then in the order in which their runs were given.
     """
 
@@ -110,27 +110,27 @@ class Section:
         return tuple(record for method in self.methods for record in method.records)
 
 
-def sections_of(records: Sequence[Record]) -> list[Section]:
-    """Put runs on the same data together, and seeds of the same method."""
-    places: list[tuple[str, dict[object, object], list[Record]]] = []
+def group_records(records: Sequence[Record]) -> list[Section]:
+    """Group runs on the same data, and within them the seeds of the same method."""
+    groups: list[tuple[str, dict[object, object], list[Record]]] = []
     for record in records:
         key, seed, digest = _data_key(record), record.data_seed, record.results.get("data_sha256")
-        for other, digests, members in places:
+        for other, digests, members in groups:
             # With the same seed the same data set has the same hash; if not, it is another one.
             if other == key and digests.setdefault(seed, digest) == digest:
                 members.append(record)
                 break
         else:
-            places.append((key, {seed: digest}, [record]))
-    found = [Section(_title(members[0]), _methods(members)) for *_, members in places]
-    return _numbered(found)
+            groups.append((key, {seed: digest}, [record]))
+    sections = [Section(_title(members[0]), _methods(members)) for *_, members in groups]
+    return _number_titles(sections)
 
 
 def _methods(records: Iterable[Record]) -> tuple[Method, ...]:
     grouped: dict[str, list[Record]] = {}
     for record in records:
-        one = Method("", (record,))
-        key = json.dumps([one.recipe, one.facts], sort_keys=True, default=str)
+        method = Method("", (record,))
+        key = json.dumps([method.recipe, method.facts], sort_keys=True, default=str)
         grouped.setdefault(key, []).append(record)
     methods = []
     for members in grouped.values():
@@ -140,13 +140,13 @@ def _methods(records: Iterable[Record]) -> tuple[Method, ...]:
     methods.sort(key=lambda method: method.recipe != BASELINE)
     shift = 0 if methods[0].recipe == BASELINE else 1
     return tuple(
-        replace(method, label=_label(method, methods), colour=(place + shift) % NUM_COLOURS)
-        for place, method in enumerate(methods)
+        replace(method, label=_label(method, methods), colour=(position + shift) % NUM_COLOURS)
+        for position, method in enumerate(methods)
     )
 
 
 def _label(method: Method, methods: Sequence[Method]) -> str:
-    """The recipe, and what tells it from others of the same recipe."""
+    """The recipe, and the settings in which it differs from others of the same recipe."""
     alike = [other for other in methods if other.recipe == method.recipe]
     differing = {
         name: value
@@ -154,9 +154,9 @@ def _label(method: Method, methods: Sequence[Method]) -> str:
         if any(other.facts.get(name, _ABSENT) != value for other in alike)
     }
     models = {str(other.facts["model"]) for other in methods}
-    told = {name: value for name, value in differing.items() if name != "model"}
+    shown = {name: value for name, value in differing.items() if name != "model"}
     words = [str(method.facts["model"])] if len(models) > 1 else []
-    words += [f"{name}={plain(value)}" for name, value in told.items()]
+    words += [f"{name}={format_value(value)}" for name, value in shown.items()]
     return f"{method.recipe} ({', '.join(words)})" if words else method.recipe
 
 
@@ -169,8 +169,8 @@ def _is_size(key: str, start: str, end: str) -> bool:
 
 def _data_key(record: Record) -> str:
     card = replace(record.card, train_group_counts=())  # the counts follow the seed
-    told: list[Any] = [record.results["data"], _data_settings(record), str(card)]
-    return json.dumps(told, sort_keys=True, default=str)
+    parts: list[Any] = [record.results["data"], _data_settings(record), str(card)]
+    return json.dumps(parts, sort_keys=True, default=str)
 
 
 def _data_settings(record: Record) -> dict[str, Any]:
@@ -178,12 +178,12 @@ def _data_settings(record: Record) -> dict[str, Any]:
 
 
 def _title(record: Record) -> str:
-    told = settings(_data_settings(record))
-    return f"{record.card.name} ({told})" if told else record.card.name
+    listed = settings(_data_settings(record))
+    return f"{record.card.name} ({listed})" if listed else record.card.name
 
 
-def _numbered(sections: list[Section]) -> list[Section]:
-    """Titles that tell sections apart even if the data sets have the same name."""
+def _number_titles(sections: list[Section]) -> list[Section]:
+    """Number the titles of sections whose data sets have the same name."""
     times, seen = Counter(section.title for section in sections), Counter[str]()
     result = []
     for section in sections:

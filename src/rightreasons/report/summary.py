@@ -1,4 +1,4 @@
-"""What was trained on what, as pairs of a term and its meaning."""
+"""Facts about the data, the methods and the runs, as names and values."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class RunRow:
         method: Label of its method.
         seed: Random seed of the training.
         digest: First digits of the data's hash.
-        seconds: Spent training.
-        versions: What it was made with.
-        folder: Where it is.
-        message: Whether it learned, in the run's own words.
+        seconds: Training time.
+        versions: Versions of the software.
+        folder: Folder of the run.
+        message: The run's message on whether it learned.
     """
 
     method: str
@@ -40,16 +40,16 @@ class RunRow:
 
 
 def data_facts(section: Section) -> list[tuple[str, str]]:
-    """The card's entries that say something."""
+    """The entries of the data set's card that are not empty."""
     card = section.card
-    told = section.methods[0].first.part("data_settings")
+    values = section.methods[0].first.part("data_settings")
     facts = [
         ("What it is", card.description),
         ("The shortcut", card.shortcut),
         ("Classes", _counted(card.classes)),
         ("Groups", _counted(card.groups)),
         ("Shape", " × ".join(map(str, card.shape))),
-        ("Settings", settings({name: v for name, v in told.items() if name != "seed"})),
+        ("Settings", settings({name: v for name, v in values.items() if name != "seed"})),
         ("Source", card.source),
         ("Licence", card.licence),
     ]
@@ -57,7 +57,7 @@ def data_facts(section: Section) -> list[tuple[str, str]]:
 
 
 def method_facts(method: Method) -> list[tuple[str, str]]:
-    """How a method was trained."""
+    """The settings of a method and of its training."""
     first = method.first
     training = {name: v for name, v in first.part("training").items() if v is not None}
     facts = [
@@ -73,14 +73,14 @@ def method_facts(method: Method) -> list[tuple[str, str]]:
 
 
 def recipe_meaning(recipe: str) -> str:
-    """One line about a recipe, and a strategy beside it; empty if they are of another version."""
+    """One line about a recipe and its strategy; empty if this version does not know them."""
     name, _, strategy = recipe.partition(" + ")
-    told = (RECIPES.describe().get(name, ""), STRATEGIES.describe().get(strategy, ""))
-    return " ".join(line for line in told if line)
+    lines = (RECIPES.describe().get(name, ""), STRATEGIES.describe().get(strategy, ""))
+    return " ".join(line for line in lines if line)
 
 
 def run_rows(section: Section) -> list[RunRow]:
-    """Every run that counts."""
+    """One row for each run that counts."""
     return [
         RunRow(
             method=method.label,
@@ -104,34 +104,34 @@ def _counted(names: Sequence[str]) -> str:
 
 
 def _loss(method: Method) -> str:
-    """The sum of terms; a weight that set itself differs between seeds and is given as a range."""
-    told = []
+    """The sum of terms; a weight that differs between seeds is given as a range."""
+    summands = []
     for name in method.first.part("terms"):
         weights = [record.part("terms").get(name) for record in method.records]
         numbers = [weight for weight in weights if isinstance(weight, (int, float))]
         if numbers and min(numbers) == max(numbers) == 1:
-            told.append(name)
+            summands.append(name)
         elif numbers:
             ends = dict.fromkeys(f"{end:.4g}" for end in (min(numbers), max(numbers)))
-            told.append(f"{' to '.join(ends)} × {name}")
-    return " + ".join(told)
+            summands.append(f"{' to '.join(ends)} × {name}")
+    return " + ".join(summands)
 
 
 def _model(record: Record) -> str:
-    told = [str(record.results["model"]), settings(record.part("model_settings"))]
+    words = [str(record.results["model"]), settings(record.part("model_settings"))]
     size = record.results.get("num_parameters")
-    told.append(f"{size:,} parameters" if size else "")
-    return ", ".join(word for word in told if word)
+    words.append(f"{size:,} parameters" if size else "")
+    return ", ".join(word for word in words if word)
 
 
 def _selection(method: Method) -> str:
     epochs = [record.part("selection").get("epoch") for record in method.records]
-    told = ", ".join(str(epoch) for epoch in epochs if epoch is not None)
+    listed = ", ".join(str(epoch) for epoch in epochs if epoch is not None)
     used = str(method.facts["select"])
     if used == "none":
         return "of the last epoch"
     return f"of the best epoch by {used.replace('_', ' ')} on validation data" + (
-        f" ({told})" if told else ""
+        f" ({listed})" if listed else ""
     )
 
 

@@ -1,4 +1,4 @@
-"""What the numbers say, in plain words: rules, no judgement beyond them."""
+"""The verdict on a section: fixed rules turn numbers into sentences."""
 
 from __future__ import annotations
 
@@ -6,31 +6,41 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from rightreasons.report.caution import cautions_of
+from rightreasons.report.caution import list_cautions
 from rightreasons.report.estimate import Estimate, clearly_above
 from rightreasons.report.section import BASELINE, Method, Section
-from rightreasons.report.wording import joined, percent, points
+from rightreasons.report.wording import join_names, percent, points
 
-__all__ = ["Reliance", "Verdict", "reliance_of", "verdict_of"]
+__all__ = ["Reliance", "Verdict", "find_reliance", "judge_section"]
 
 LARGE_GAP = 0.15
 LARGE_RATIO = 1.5
 LARGE_DROP = 0.05
 PARTS = ("validation", "test")
 
+Tone = Literal["good", "mixed", "bad", "unclear"]
+
+JUDGED_BY = {
+    "group_accuracy/worst": "in the worst group",
+    "swap_accuracy": "after what the mask covers was exchanged",
+    "accuracy": "over all test samples",
+}
+SAME_GAP = 0.01
+BLIND = "The data have neither masks nor groups, so nothing measured here can see a shortcut."
+
 
 @dataclass(frozen=True)
 class Reliance:
-    """What points to a shortcut.
+    """Signs of a shortcut in one method.
 
     Args:
-        mass: Share of the input gradient inside the mask.
-        area: Share of the input the mask covers.
-        before: Accuracy on the samples as they are.
-        after: Accuracy after what the mask covers was exchanged.
-        swapped_on: Part of the data that ``before`` and ``after`` are of. Validation data if
-            possible: they carry the shortcut wherever the training data do, so they show it best.
-        signs: Each a phrase; empty if there are none.
+        mass: Fraction of the input gradient inside the mask.
+        area: Fraction of the input that the mask covers.
+        before: Accuracy on unchanged samples.
+        after: Accuracy after masked features were exchanged.
+        swapped_on: Part of the data of ``before`` and ``after``. Validation data if possible:
+            they have the shortcut whenever the training data have it.
+        signs: Phrases, one for each sign.
         gap: By how much the worst group is below the average, if clearly and by much; else 0.
         is_known: Whether anything was measured that could be a sign.
     """
@@ -45,7 +55,7 @@ class Reliance:
     is_known: bool
 
 
-def reliance_of(method: Method) -> Reliance:
+def find_reliance(method: Method) -> Reliance:
     """Look for signs of a shortcut.
 
     One sign is an input gradient that is denser inside the mask than outside: half as much again
@@ -91,28 +101,17 @@ def _clear_gap(average: Estimate | None, worst: Estimate | None) -> float:
     return gap if gap >= LARGE_GAP else 0.0
 
 
-Tone = Literal["good", "mixed", "bad", "unclear"]
-
-JUDGED_BY = {
-    "group_accuracy/worst": "in the worst group",
-    "swap_accuracy": "after what the mask covers was exchanged",
-    "accuracy": "over all test samples",
-}
-SAME_GAP = 0.01
-BLIND = "The data have neither masks nor groups, so nothing measured here can see a shortcut."
-
-
 @dataclass(frozen=True)
 class Verdict:
     """The answer to "right for the right reasons?", as far as the numbers go.
 
     Args:
-        tone: For its colour.
+        tone: Decides the colour.
         badge: Two or three words.
         headline: One sentence.
-        sentences: What it rests on.
-        cautions: Why not to take it for more than it is.
-        compared: The methods it is about, the one to compare with first.
+        sentences: The evidence.
+        cautions: The limits of the comparison.
+        compared: The compared methods, the reference first.
     """
 
     tone: Tone
@@ -123,23 +122,23 @@ class Verdict:
     compared: tuple[Method, ...] = ()
 
 
-def verdict_of(section: Section) -> Verdict:
+def judge_section(section: Section) -> Verdict:
     """Judge the methods tried on one data set.
 
     Methods that did not learn are left out. The others are compared by the accuracy in the worst
     group; if not all have it, by the accuracy after a swap; else by the accuracy. One is better
     than another only if their intervals do not overlap.
     """
-    cautions = cautions_of(section)
+    cautions = list_cautions(section)
     learned = [method for method in section.methods if method.learned]
     if not learned:
-        names = joined([method.label for method in section.methods])
-        told = f"The training of {names} failed: no better than always the most frequent class."
-        return Verdict("bad", "Not learned", told, (), cautions)
+        names = join_names([method.label for method in section.methods])
+        headline = f"The training of {names} failed: no better than always the most frequent class."
+        return Verdict("bad", "Not learned", headline, (), cautions)
     key = next((k for k in JUDGED_BY if all(m.estimate(k) for m in learned)), None)
     if key is None:
-        told = "The runs share no measure of accuracy on test data, so nothing can be said."
-        return Verdict("unclear", "Cannot tell", told, (), cautions)
+        headline = "The runs share no measure of accuracy on test data, so nothing can be said."
+        return Verdict("unclear", "Cannot tell", headline, (), cautions)
     ranked = sorted(learned, key=lambda method: -_value(method, key))
     if len(ranked) == 1:
         return _alone(ranked[0], key, cautions)
@@ -147,24 +146,24 @@ def verdict_of(section: Section) -> Verdict:
 
 
 def _alone(method: Method, key: str, cautions: tuple[str, ...]) -> Verdict:
-    label, reliance = method.label, reliance_of(method)
+    label, reliance = method.label, find_reliance(method)
     right = f"{percent(_value(method, key))} right {JUDGED_BY[key]}"
     sentences = (*_spread_sentence([method]), *_reliance_sentences([method]))
     if not reliance.is_known:
-        told = f"{label} is {right}; whether for the right reasons, these data cannot tell."
-        return Verdict("unclear", "Cannot tell", told, (*sentences, BLIND), cautions, (method,))
+        headline = f"{label} is {right}; whether for the right reasons, these data cannot tell."
+        return Verdict("unclear", "Cannot tell", headline, (*sentences, BLIND), cautions, (method,))
     if reliance.signs:
-        told = f"{label} is {right}, and there are signs that it takes the shortcut."
-        return Verdict("bad", "Signs of a shortcut", told, sentences, cautions, (method,))
-    told = f"{label} is {right}, and nothing measured here points to a shortcut."
-    return Verdict("good", "No sign of a shortcut", told, sentences, cautions, (method,))
+        headline = f"{label} is {right}, and there are signs that it takes the shortcut."
+        return Verdict("bad", "Signs of a shortcut", headline, sentences, cautions, (method,))
+    headline = f"{label} is {right}, and nothing measured here points to a shortcut."
+    return Verdict("good", "No sign of a shortcut", headline, sentences, cautions, (method,))
 
 
 def _compared(ranked: Sequence[Method], key: str, cautions: tuple[str, ...]) -> Verdict:
     best, where = ranked[0], JUDGED_BY[key]
     baseline = next((method for method in ranked if method.recipe == BASELINE), None)
     other = ranked[1] if baseline is None or baseline is best else baseline
-    told = f"{percent(_value(best, key))} right {where}, against {percent(_value(other, key))}"
+    figures = f"{percent(_value(best, key))} right {where}, against {percent(_value(other, key))}"
     pair = (other, best)
     sentences = (
         *_spread_sentence(pair),
@@ -179,17 +178,17 @@ def _compared(ranked: Sequence[Method], key: str, cautions: tuple[str, ...]) -> 
             if one.has_interval and two.has_interval
             else "There is no interval to judge it by"
         )
-        headline = f"No clear difference between {best.label} and {other.label}: {told}."
+        headline = f"No clear difference between {best.label} and {other.label}: {figures}."
         sentences = (f"{why}, so the difference may be chance.", *sentences)
         return Verdict("unclear", "No clear difference", headline, sentences, cautions, pair)
-    headline = f"{best.label} is clearly better than {other.label}: {told}."
+    headline = f"{best.label} is clearly better than {other.label}: {figures}."
     if best.recipe == BASELINE:
         return Verdict("bad", "No improvement", headline, sentences, cautions, pair)
-    reliance = reliance_of(best)
+    reliance = find_reliance(best)
     if not reliance.is_known:
         return Verdict("mixed", "More accurate", headline, (*sentences, BLIND), cautions, pair)
     if reliance.signs:
-        what = f"{best.label} still shows signs of the shortcut: {joined(reliance.signs)}."
+        what = f"{best.label} still shows signs of the shortcut: {join_names(reliance.signs)}."
         return Verdict("mixed", "Better, not solved", headline, (*sentences, what), cautions, pair)
     badge = "Clearly better" if baseline is None else "Clear improvement"
     sentences = (*sentences, _clean_sentence(best, reliance))
@@ -198,15 +197,15 @@ def _compared(ranked: Sequence[Method], key: str, cautions: tuple[str, ...]) -> 
 
 def _spread_sentence(methods: Sequence[Method]) -> tuple[str, ...]:
     """The gap between the average and the worst group, and how it changed."""
-    told, gaps = [], []
+    averages, gaps = [], []
     for method in methods:
         average = method.estimate("group_accuracy/average")
         worst = method.estimate("group_accuracy/worst")
         if average is None or worst is None:
             return ()
         gaps.append(average.value - worst.value)
-        told.append(f"{percent(average.value)} of the time with {method.label}")
-    right = f"Averaged over groups, answers are right {joined(told)}"
+        averages.append(f"{percent(average.value)} of the time with {method.label}")
+    right = f"Averaged over groups, answers are right {join_names(averages)}"
     if len(gaps) == 1:
         return (f"{right}; the worst group is {points(gaps[0])} below that.",)
     before, after = gaps
@@ -219,7 +218,7 @@ def _spread_sentence(methods: Sequence[Method]) -> tuple[str, ...]:
 
 
 def _reliance_sentences(methods: Sequence[Method]) -> tuple[str, ...]:
-    reliances = {method.label: reliance_of(method) for method in methods}
+    reliances = {method.label: find_reliance(method) for method in methods}
     sentences = []
     areas = [r.area for r in reliances.values() if r.area is not None]
     shares = [
@@ -228,7 +227,7 @@ def _reliance_sentences(methods: Sequence[Method]) -> tuple[str, ...]:
     if areas and shares:
         sentences.append(
             f"The mask covers {percent(max(areas))} of the input. Of the input gradient, which "
-            f"shows what the model reacts to, it holds {joined(shares)}."
+            f"shows what the model reacts to, it holds {join_names(shares)}."
         )
     swaps = [
         f"{label} from {percent(r.before)} to {percent(r.after)}"
@@ -239,7 +238,7 @@ def _reliance_sentences(methods: Sequence[Method]) -> tuple[str, ...]:
     if swaps and len(parts) == 1:
         sentences.append(
             f"Exchanging what the mask covers between {parts.pop()} samples takes the accuracy of "
-            f"{joined(swaps)}."
+            f"{join_names(swaps)}."
         )
     return tuple(sentences)
 
@@ -257,22 +256,22 @@ def _cost_sentence(best: Method, other: Method, key: str) -> tuple[str, ...]:
 def _others_sentence(
     ranked: Sequence[Method], best: Method, other: Method, key: str
 ) -> tuple[str, ...]:
-    rest = [method for method in ranked if method is not best and method is not other]
-    if not rest:
+    others = [method for method in ranked if method is not best and method is not other]
+    if not others:
         return ()
-    near = [m for m in rest if not clearly_above(_estimate(best, key), _estimate(m, key))]
-    told = joined([f"{method.label} {percent(_value(method, key))}" for method in rest])
-    close = near and f" No clear difference to {best.label}: {joined([m.label for m in near])}."
-    return (f"Right {JUDGED_BY[key]}, the others: {told}.{close or ''}",)
+    near = [m for m in others if not clearly_above(_estimate(best, key), _estimate(m, key))]
+    listed = join_names([f"{method.label} {percent(_value(method, key))}" for method in others])
+    close = near and f" No clear difference to {best.label}: {join_names([m.label for m in near])}."
+    return (f"Right {JUDGED_BY[key]}, the others: {listed}.{close or ''}",)
 
 
 def _clean_sentence(best: Method, reliance: Reliance) -> str:
-    told = f"Nothing measured here points to a shortcut in {best.label} any more"
+    sentence = f"Nothing measured here points to a shortcut in {best.label} any more"
     if not reliance.gap:
-        return f"{told}."
+        return f"{sentence}."
     return (
-        f"{told}, yet its worst group is {points(reliance.gap)} below the average: that group may "
-        "be hard for another reason."
+        f"{sentence}, yet its worst group is {points(reliance.gap)} below the average: that group "
+        "may be hard for another reason."
     )
 
 

@@ -1,19 +1,33 @@
-"""How numbers and settings are written on the page."""
+"""Numbers, settings and lists of names as text for the page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rightreasons.report.estimate import Estimate
 
-__all__ = ["duration", "interval", "joined", "percent", "points", "quantity", "settings", "spread"]
+__all__ = [
+    "duration",
+    "format_value",
+    "interval",
+    "join_names",
+    "percent",
+    "points",
+    "quantity",
+    "render_template",
+    "settings",
+    "spread",
+]
 
 THIN_SPACE = "\u202f"
 MINUS = "\u2212"
 
 
 def percent(share: float) -> str:
-    """A share in per cent, one decimal.
+    """A fraction in per cent, with one decimal.
 
     Example:
         >>> percent(0.77812).replace(THIN_SPACE, " ")
@@ -23,7 +37,7 @@ def percent(share: float) -> str:
 
 
 def points(difference: float) -> str:
-    """A difference of shares, in points.
+    """A difference of fractions, in percentage points.
 
     Example:
         >>> points(0.3479)
@@ -33,12 +47,12 @@ def points(difference: float) -> str:
 
 
 def quantity(value: float, *, is_share: bool) -> str:
-    """A share in per cent, anything else with three digits."""
+    """A fraction in per cent, any other number with three digits."""
     return percent(value) if is_share else _signed(value, ".3g")
 
 
 def interval(estimate: Estimate, *, is_share: bool) -> str:
-    """From low to high, without the unit; empty if there is no interval."""
+    """The interval from low to high, without the unit; empty if there is none."""
     if estimate.low is None or estimate.high is None:
         return ""
     scale, digits = (100, ".1f") if is_share else (1, ".3g")
@@ -54,7 +68,7 @@ def spread(estimate: Estimate, *, is_share: bool) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever reads best.
+    """A duration in seconds, minutes or hours.
 
     Example:
         >>> duration(0.43), duration(95), duration(7300)
@@ -75,27 +89,39 @@ def settings(values: Mapping[str, object]) -> str:
         >>> settings({"weight": 30.0, "norm": "l1"})
         'weight=30, norm=l1'
     """
-    return ", ".join(f"{name}={plain(value)}" for name, value in values.items())
+    return ", ".join(f"{name}={format_value(value)}" for name, value in values.items())
 
 
-def plain(value: object) -> str:
-    """One setting's value."""
+def format_value(value: object) -> str:
+    """The text of one setting's value."""
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, (list, tuple)):
-        return "(" + ", ".join(plain(entry) for entry in value) + ")"
+        return "(" + ", ".join(format_value(entry) for entry in value) + ")"
     return "none" if value is None else str(value)
 
 
-def joined(names: Sequence[str]) -> str:
-    """Names in a sentence.
+def join_names(names: Sequence[str]) -> str:
+    """Join names for a sentence.
 
     Example:
-        >>> joined(["erm", "r3", "group_dro"])
+        >>> join_names(["erm", "r3", "group_dro"])
         'erm, r3 and group_dro'
     """
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def render_template(name: str, **values: Any) -> str:
+    """Render a template of this package; a value that is missing is an error."""
+    environment = Environment(
+        loader=PackageLoader("rightreasons.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name).render(**values)
 
 
 def _signed(value: float, digits: str) -> str:
