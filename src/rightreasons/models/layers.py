@@ -1,9 +1,11 @@
-"""What the nets share: activations by name, checks of image sizes, outputs beside the logits."""
+"""Parts that the nets share: activations, image sizes, settings, outputs beside the logits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import partial, wraps
+from inspect import signature
+from typing import Any, TypeVar
 
 from torch import nn
 
@@ -20,8 +22,11 @@ __all__ = [
     "activation_factory",
     "check_size",
     "remaining_size",
+    "settings_of",
     "side_output",
 ]
+
+Net = TypeVar("Net", bound=nn.Module)
 
 Activation = str | Callable[[], nn.Module]
 
@@ -33,12 +38,29 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "tanh": nn.Tanh,
 }
 
+Size = int | Sequence[int]
+
+_LARGEST_SEARCHED = 4096
+
+ABSTENTION = "all_logits"
+"""Logits ``(N, K + 1)``, the last one that of abstaining."""
+SELECTION = "selection"
+"""Log-odds ``(N, 1)`` of answering."""
+AUXILIARY = "auxiliary_logits"
+"""Logits ``(N, K)`` of a second head."""
+
+_MADE_BY = {
+    ABSTENTION: "abstaining, or wrap one with a further output in Abstaining",
+    SELECTION: "selective_net, or give a body of your own to SelectiveHeads",
+    AUXILIARY: "selective_net, or give a body of your own to SelectiveHeads",
+}
+
 
 def activation_factory(activation: Activation) -> Callable[[], nn.Module]:
-    r"""Give the function that makes the activations of a net, a new module at each call.
+    r"""Give a function that makes a new activation module at each call.
 
-    None of them works in place, which would break second derivatives; ``"softplus"`` is
-    :math:`\frac1\beta \log(1 + e^{\beta x})` with :math:`\beta = 3`, ReLU's smooth twin.
+    No activation works in place, which would break second derivatives; ``"softplus"`` is
+    :math:`\frac1\beta \log(1 + e^{\beta x})` with :math:`\beta = 3`, a smooth form of ReLU.
 
     Args:
         activation: A name, or a function without arguments such as ``nn.SiLU`` or
@@ -60,18 +82,13 @@ def activation_factory(activation: Activation) -> Callable[[], nn.Module]:
     return ACTIVATIONS[activation]
 
 
-Size = int | Sequence[int]
-
-_LARGEST_SEARCHED = 4096
-
-
 def check_size(size: Size, *, model: str = "a model", low: int = 1) -> tuple[int, int]:
-    """Height and width, from one number for square images or from both.
+    """Check an image size and give it as height and width.
 
     Args:
         size: One side of a square image, or ``(H, W)``.
-        model: Who asks, for the message.
-        low: The smallest side that makes sense for it.
+        model: Name of the model, for the error message.
+        low: Smallest side that the model can take.
 
     Example:
         >>> check_size(28), check_size([28, 56])
@@ -89,14 +106,14 @@ def check_size(size: Size, *, model: str = "a model", low: int = 1) -> tuple[int
 
 
 def remaining_size(model: str, layers: Iterable[nn.Module], size: Size) -> tuple[int, int]:
-    r"""What convolutions and poolings leave of an image; nothing left is an error.
+    r"""The size of an image after convolutions and poolings; raises if nothing is left.
 
     Along each axis a window of size :math:`k`, stride :math:`s` and padding :math:`p` leaves
     :math:`\lfloor (n + 2p - k) / s \rfloor + 1` of :math:`n` pixels; other layers leave all.
 
     Args:
-        model: Who asks, for the message.
-        layers: In the order of the forward pass.
+        model: Name of the model, for the error message.
+        layers: Layers in the order of the forward pass.
         size: One side of a square image, or ``(H, W)``.
 
     Example:
@@ -111,6 +128,51 @@ def remaining_size(model: str, layers: Iterable[nn.Module], size: Size) -> tuple
         low = next((n for n in sides if _after(windows, n) > 0), _LARGEST_SEARCHED)
         raise _too_small(model, (height, width), low)
     return remaining
+
+
+def side_output(model: nn.Module, layer: str) -> str:
+    """Find the full name of a layer, at any depth of the model.
+
+    Args:
+        model: A model with the layer, perhaps inside another module, as in `normalised`.
+        layer: Last part of its name, such as ``"selection"``.
+
+    Example:
+        >>> side_output(nn.ModuleDict({"net": nn.ModuleDict({"selection": nn.Identity()})}),
+        ...             "selection")
+        'net.selection'
+    """
+    names: list[str] = [name for name, _ in model.named_modules() if name.split(".")[-1] == layer]
+    if not names:
+        raise InvalidSettingError(
+            f"Expected a model with a layer called {layer!r}, but {type(model).__name__} has none. "
+            f"Use the model {_MADE_BY.get(layer, 'that has one')}."
+        )
+    return min(names, key=lambda name: name.count("."))
+
+
+def settings_of(
+    make: Callable[..., Net], **fixed: Any
+) -> Callable[[Callable[[], Net]], Callable[..., Net]]:
+    """Give a named net all settings and defaults of a general one, except the fixed settings.
+
+    The decorated function has a name and a docstring, but no body.
+
+    Args:
+        make: Makes the general net from keyword settings.
+        fixed: Settings that the named net decides.
+    """
+    kept = [one for one in signature(make).parameters.values() if one.name not in fixed]
+
+    def decorate(named: Callable[[], Net]) -> Callable[..., Net]:
+        @wraps(named)
+        def create(**settings: Any) -> Net:
+            return make(**fixed, **settings)
+
+        create.__signature__ = signature(named).replace(parameters=kept)  # type: ignore[attr-defined]
+        return create
+
+    return decorate
 
 
 def _window(layer: nn.Module) -> tuple[int, int, int] | None:
@@ -139,38 +201,3 @@ def _too_small(model: str, size: tuple[int, int], low: int) -> InvalidSettingErr
         f"{size[0]} x {size[1]}. Enlarge the images, or take a model with fewer poolings, such "
         f"as mlp."
     )
-
-
-ABSTENTION = "all_logits"
-"""Logits ``(N, K + 1)``, the last one that of abstaining."""
-SELECTION = "selection"
-"""Log-odds ``(N, 1)`` of answering."""
-AUXILIARY = "auxiliary_logits"
-"""Logits ``(N, K)`` of a second head."""
-
-_MADE_BY = {
-    ABSTENTION: "abstaining, or wrap one with a further output in Abstaining",
-    SELECTION: "selective_net, or give a body of your own to SelectiveHeads",
-    AUXILIARY: "selective_net, or give a body of your own to SelectiveHeads",
-}
-
-
-def side_output(model: nn.Module, layer: str) -> str:
-    """The full name of a layer, wherever it is in the model.
-
-    Args:
-        model: May hold the one that has the layer, as `normalised` does.
-        layer: Its own name, such as ``"selection"``.
-
-    Example:
-        >>> side_output(nn.ModuleDict({"net": nn.ModuleDict({"selection": nn.Identity()})}),
-        ...             "selection")
-        'net.selection'
-    """
-    names: list[str] = [name for name, _ in model.named_modules() if name.split(".")[-1] == layer]
-    if not names:
-        raise InvalidSettingError(
-            f"Expected a model with a layer called {layer!r}, but {type(model).__name__} has none. "
-            f"Use the model {_MADE_BY.get(layer, 'that has one')}."
-        )
-    return min(names, key=lambda name: name.count("."))

@@ -14,14 +14,14 @@ __all__ = ["Normalise", "normalised"]
 
 
 class Normalise(nn.Module):
-    """Inputs less a mean, divided by a deviation; one number each, or one for each channel.
+    """Subtracts a mean and divides by a deviation; one number each, or one for each channel.
 
     Args:
         mean: Mean of each channel, or one number for all.
         deviation: Standard deviation of each channel, above 0.
 
     Shape:
-        x ``(N, C, ...)``; the result is as x.
+        x ``(N, C, ...)``; the result has the same shape.
 
     Example:
         >>> Normalise(mean=[0.5], deviation=[0.25])(torch.ones(1, 1, 1, 2))
@@ -48,16 +48,16 @@ class Normalise(nn.Module):
             self.register_buffer(name, value.reshape(-1, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """See the class."""
+        """Inputs ``(N, C, ...)`` -> normalised inputs of the same shape."""
         return (x - self.mean) / self.deviation
 
 
 def normalised(
     model: nn.Module, *, mean: float | Sequence[float], deviation: float | Sequence[float]
 ) -> nn.Sequential:
-    """A model of images that normalises its inputs first: layers ``normalise`` and ``net``.
+    """Put normalisation before a model of images: layers ``normalise`` and ``net``.
 
-    An epsilon, a mask or an attribution is then in units of the data, not of the net.
+    Then epsilons, masks and attributions have the units of the data, not of the net.
 
     Example:
         >>> model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))

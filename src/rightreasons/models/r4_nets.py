@@ -23,6 +23,22 @@ class Convolution(NamedTuple):
     padding: int
 
 
+_DERMA_PLAN = (
+    Convolution(channels=32, kernel=3, stride=1, padding=1),
+    Convolution(channels=32, kernel=4, stride=2, padding=1),
+    Convolution(channels=64, kernel=4, stride=1, padding=1),
+    Convolution(channels=64, kernel=4, stride=2, padding=1),
+    Convolution(channels=64, kernel=4, stride=1, padding=1),
+)
+_DERMA_DEPTHS = (2, 3, 4, 5)
+_ISIC_PLAN = (
+    Convolution(channels=16, kernel=4, stride=2, padding=0),
+    Convolution(channels=32, kernel=4, stride=4, padding=0),
+    Convolution(channels=64, kernel=4, stride=1, padding=1),
+)
+_ISIC_DEPTHS = (2, 3)
+
+
 def convnet(
     name: str,
     *,
@@ -74,16 +90,6 @@ def convnet(
     return nn.Sequential(layers)
 
 
-_PLAN = (
-    Convolution(channels=32, kernel=3, stride=1, padding=1),
-    Convolution(channels=32, kernel=4, stride=2, padding=1),
-    Convolution(channels=64, kernel=4, stride=1, padding=1),
-    Convolution(channels=64, kernel=4, stride=2, padding=1),
-    Convolution(channels=64, kernel=4, stride=1, padding=1),
-)
-_DEPTHS = (2, 3, 4, 5)
-
-
 def derma_net(
     *,
     classes: int = 2,
@@ -122,30 +128,20 @@ def derma_net(
         >>> derma_net(size=64).fc1
         Linear(in_features=14400, out_features=1024, bias=True)
     """
-    depth = check_choice("depth", depth, _DEPTHS)
+    depth = check_choice("depth", depth, _DERMA_DEPTHS)
     factor = positive_float("width", width)
-    plan = [layer._replace(channels=_scaled(layer.channels, factor)) for layer in _PLAN[:depth]]
+    plan = [
+        layer._replace(channels=_scale(layer.channels, factor)) for layer in _DERMA_PLAN[:depth]
+    ]
     return convnet(
         "derma_net",
         convolutions=tuple(plan),
-        hidden=(_scaled(1024, factor),) * (depth - 2),
+        hidden=(_scale(1024, factor),) * (depth - 2),
         classes=classes,
         channels=channels,
         size=size,
         activation=activation,
     )
-
-
-def _scaled(number: int, factor: float) -> int:
-    return max(1, round(number * factor))
-
-
-_ISIC_PLAN = (
-    Convolution(channels=16, kernel=4, stride=2, padding=0),
-    Convolution(channels=32, kernel=4, stride=4, padding=0),
-    Convolution(channels=64, kernel=4, stride=1, padding=1),
-)
-_ISIC_DEPTHS = (2, 3)
 
 
 def isic_net(
@@ -218,15 +214,14 @@ def plant_net(
     """
     return convnet(
         "plant_net",
-        convolutions=(
-            Convolution(channels=32, kernel=3, stride=1, padding=1),
-            Convolution(channels=32, kernel=4, stride=2, padding=1),
-            Convolution(channels=64, kernel=4, stride=1, padding=1),
-            Convolution(channels=64, kernel=4, stride=2, padding=1),
-        ),
+        convolutions=_DERMA_PLAN[:4],
         hidden=(1024, 1024),
         classes=classes,
         channels=channels,
         size=size,
         activation=activation,
     )
+
+
+def _scale(number: int, factor: float) -> int:
+    return max(1, round(number * factor))

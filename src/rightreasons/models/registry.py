@@ -1,7 +1,8 @@
-"""Every model by its name."""
+"""Models by name."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -22,26 +23,24 @@ from rightreasons.models.vgg import vgg11
 
 __all__ = ["MODELS", "create", "describe", "names"]
 
-MODELS: Registry[nn.Module] = Registry(
-    "model",
-    {
-        "abstaining": abstaining,
-        "attention_branch": attention_branch,
-        "derma_net": derma_net,
-        "efficientnet_lite0": efficientnet_lite0,
-        "isic_net": isic_net,
-        "lenet": lenet,
-        "mlp": mlp,
-        "mlp2": mlp2,
-        "plant_net": plant_net,
-        "resnet18": resnet18,
-        "resnet34": resnet34,
-        "resnet50": resnet50,
-        "selective_net": selective_net,
-        "small_cnn": small_cnn,
-        "vgg11": vgg11,
-    },
+_MODELS: tuple[Callable[..., nn.Module], ...] = (
+    abstaining,
+    attention_branch,
+    derma_net,
+    efficientnet_lite0,
+    isic_net,
+    lenet,
+    mlp,
+    mlp2,
+    plant_net,
+    resnet18,
+    resnet34,
+    resnet50,
+    selective_net,
+    small_cnn,
+    vgg11,
 )
+MODELS: Registry[nn.Module] = Registry("model", {make.__name__: make for make in _MODELS})
 _FROM_THE_DATA = ("channels", "classes", "inputs", "size")
 
 
@@ -68,15 +67,15 @@ def describe() -> dict[str, str]:
 def create(name: str, *, classes: int, channels: int, size: Size, **settings: Any) -> nn.Module:
     """Make a model for images of this shape, by name.
 
-    The weights are drawn from torch's generator: the same after the same ``torch.manual_seed``.
+    Weights are drawn from torch's generator, so that ``torch.manual_seed`` determines them.
 
     Args:
         name: One of `names`; "-" and "_" are the same.
         classes: How many classes there are.
         channels: Number of image channels.
         size: Image size in pixels: one side or ``(H, W)``.
-        **settings: What else the model's own function takes, such as ``hidden`` of `mlp`; and
-            for all of them ``mean`` and ``deviation``, see `normalised`.
+        **settings: Further settings of the model's function, such as ``hidden`` of `mlp`. Every
+            model also takes ``mean`` and ``deviation``, see `normalised`.
 
     Example:
         >>> create("mlp", classes=10, channels=1, size=28, hidden=[64])[1]
@@ -87,11 +86,11 @@ def create(name: str, *, classes: int, channels: int, size: Size, **settings: An
         raise InvalidSettingError(
             f"Expected both `mean` and `deviation`, or neither, but got {', '.join(scale)} alone."
         )
-    model = _model(name, classes=classes, channels=channels, size=size, **settings)
+    model = _create(name, classes=classes, channels=channels, size=size, **settings)
     return normalised(model, **scale) if scale else model
 
 
-def _model(name: str, *, classes: int, channels: int, size: Size, **settings: Any) -> nn.Module:
+def _create(name: str, *, classes: int, channels: int, size: Size, **settings: Any) -> nn.Module:
     known = MODELS.settings(name)
     allowed = [setting for setting in known if setting not in _FROM_THE_DATA]
     check_names(f"settings of the model {name!r}", settings, allowed)

@@ -7,9 +7,14 @@ from collections.abc import Callable, Sequence
 from torch import Tensor, nn
 
 from rightreasons.core.checks import check_choice, check_integer, positive_float
-from rightreasons.models.layers import Activation, Size, activation_factory, check_size
+from rightreasons.models.layers import Activation, Size, activation_factory, check_size, settings_of
 
 __all__ = ["BasicBlock", "Bottleneck", "ResNet", "resnet18", "resnet34", "resnet50"]
+
+_STEMS = ("auto", "cifar", "imagenet")
+_LARGEST_FOR_CIFAR_STEM = 64
+_TOTAL_STRIDE = {"cifar": 8, "imagenet": 32}
+_STAGE_WIDTHS = (64, 128, 256, 512)
 
 
 class BasicBlock(nn.Module):
@@ -89,20 +94,6 @@ class Bottleneck(nn.Module):
         return activations
 
 
-def _projection(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
-    if stride == 1 and inputs == outputs:
-        return None
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs)
-    )
-
-
-_STEMS = ("auto", "cifar", "imagenet")
-_LARGEST_FOR_CIFAR_STEM = 64
-_TOTAL_STRIDE = {"cifar": 8, "imagenet": 32}
-_STAGE_WIDTHS = (64, 128, 256, 512)
-
-
 class ResNet(nn.Module):
     """A stem, four stages of residual blocks, the mean over pixels and a linear head.
 
@@ -131,19 +122,19 @@ class ResNet(nn.Module):
         *,
         block: type[BasicBlock] | type[Bottleneck],
         blocks: Sequence[int],
-        classes: int,
-        channels: int,
-        size: Size,
-        stem: str,
-        width: float,
-        activation: Activation,
+        classes: int = 1000,
+        channels: int = 3,
+        size: Size = 224,
+        stem: str = "auto",
+        width: float = 1.0,
+        activation: Activation = "relu",
     ) -> None:
         super().__init__()
         make_activation = activation_factory(activation)
         factor = positive_float("width", width)
         widths = [max(1, round(factor * stage_width)) for stage_width in _STAGE_WIDTHS]
         check_integer("channels", channels)
-        if _chosen_stem(stem, size) == "imagenet":
+        if _choose_stem(stem, size) == "imagenet":
             self.conv1 = nn.Conv2d(channels, widths[0], 7, stride=2, padding=3, bias=False)
             self.maxpool: nn.Module = nn.MaxPool2d(3, stride=2, padding=1)
         else:
@@ -155,7 +146,9 @@ class ResNet(nn.Module):
         stages: list[nn.Sequential] = []
         for stage_width, num_blocks in zip(widths, blocks, strict=True):
             stride = 2 if stages else 1
-            stages.append(_stage(block, num_blocks, inputs, stage_width, stride, make_activation))
+            stages.append(
+                _make_stage(block, num_blocks, inputs, stage_width, stride, make_activation)
+            )
             inputs = stage_width * block.expansion
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
         self.avgpool = nn.AdaptiveAvgPool2d(1)
@@ -174,15 +167,8 @@ class ResNet(nn.Module):
         return logits
 
 
-def resnet18(
-    *,
-    classes: int = 1000,
-    channels: int = 3,
-    size: Size = 224,
-    stem: str = "auto",
-    width: float = 1.0,
-    activation: Activation = "relu",
-) -> ResNet:
+@settings_of(ResNet, block=BasicBlock, blocks=(2, 2, 2, 2))
+def resnet18() -> ResNet:  # type: ignore[empty-body]
     """Residual net of 18 layers, with torchvision's parameter names.
 
     The settings are those of `ResNet`.
@@ -193,27 +179,10 @@ def resnet18(
         >>> model.conv1.kernel_size, model(torch.zeros(2, 3, 32, 32)).shape
         ((3, 3), torch.Size([2, 10]))
     """
-    return ResNet(
-        block=BasicBlock,
-        blocks=(2, 2, 2, 2),
-        classes=classes,
-        channels=channels,
-        size=size,
-        stem=stem,
-        width=width,
-        activation=activation,
-    )
 
 
-def resnet34(
-    *,
-    classes: int = 1000,
-    channels: int = 3,
-    size: Size = 224,
-    stem: str = "auto",
-    width: float = 1.0,
-    activation: Activation = "relu",
-) -> ResNet:
+@settings_of(ResNet, block=BasicBlock, blocks=(3, 4, 6, 3))
+def resnet34() -> ResNet:  # type: ignore[empty-body]
     """Residual net of 34 layers, with torchvision's parameter names.
 
     The settings are those of `ResNet`.
@@ -223,27 +192,10 @@ def resnet34(
         >>> len(model.layer1), len(model.layer2), len(model.layer3), len(model.layer4)
         (3, 4, 6, 3)
     """
-    return ResNet(
-        block=BasicBlock,
-        blocks=(3, 4, 6, 3),
-        classes=classes,
-        channels=channels,
-        size=size,
-        stem=stem,
-        width=width,
-        activation=activation,
-    )
 
 
-def resnet50(
-    *,
-    classes: int = 1000,
-    channels: int = 3,
-    size: Size = 224,
-    stem: str = "auto",
-    width: float = 1.0,
-    activation: Activation = "relu",
-) -> ResNet:
+@settings_of(ResNet, block=Bottleneck, blocks=(3, 4, 6, 3))
+def resnet50() -> ResNet:  # type: ignore[empty-body]
     """Residual net of 50 layers, with torchvision's parameter names.
 
     The settings are those of `ResNet`.
@@ -255,19 +207,9 @@ def resnet50(
         >>> resnet50(classes=2, width=0.125).fc
         Linear(in_features=256, out_features=2, bias=True)
     """
-    return ResNet(
-        block=Bottleneck,
-        blocks=(3, 4, 6, 3),
-        classes=classes,
-        channels=channels,
-        size=size,
-        stem=stem,
-        width=width,
-        activation=activation,
-    )
 
 
-def _stage(
+def _make_stage(
     block: type[BasicBlock] | type[Bottleneck],
     num_blocks: int,
     inputs: int,
@@ -284,10 +226,18 @@ def _stage(
     return nn.Sequential(first, *others)
 
 
-def _chosen_stem(stem: str, size: Size) -> str:
+def _choose_stem(stem: str, size: Size) -> str:
     chosen = check_choice("stem", stem, _STEMS)
     if chosen == "auto":
         is_small = max(check_size(size)) <= _LARGEST_FOR_CIFAR_STEM
         chosen = "cifar" if is_small else "imagenet"
     check_size(size, model=f"a resnet with the {chosen} stem", low=_TOTAL_STRIDE[chosen])
     return chosen
+
+
+def _projection(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
+    if stride == 1 and inputs == outputs:
+        return None
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs)
+    )

@@ -51,7 +51,7 @@ def backbone_net(
     activation: Activation,
     settings: Mapping[str, Any] | None = None,
 ) -> nn.Module:
-    """A net for images of this shape.
+    """Make a net for images of this shape.
 
     Args:
         name: One of `BACKBONES`.
@@ -59,7 +59,7 @@ def backbone_net(
         channels: Number of image channels.
         size: Image size in pixels: one side or ``(H, W)``.
         activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
-        settings: What else the net's own function takes, such as ``width`` of `resnet18`.
+        settings: Further settings of the net, such as ``width`` of `resnet18`.
 
     Example:
         >>> net = backbone_net("mlp", classes=3, channels=1, size=4, activation="relu",
@@ -72,18 +72,18 @@ def backbone_net(
     images = {"channels": channels, "size": size}
     known = BACKBONES.settings(name)
     shape = {"inputs": channels * height * width} if "inputs" in known else images
-    own = {"activation": activation, **(settings or {})}
-    return BACKBONES.create(name, classes=classes, **shape, **own)
+    further = {"activation": activation, **(settings or {})}
+    return BACKBONES.create(name, classes=classes, **shape, **further)
 
 
 def without_head(model: nn.Module) -> tuple[nn.Module, nn.Linear]:
-    """Take the last linear layer off a model: what is left gives that layer's inputs.
+    """Remove the last linear layer of a model, so that it gives that layer's inputs.
 
     Args:
-        model: Ends in the layer; it is changed.
+        model: A model that ends in a linear layer; it is changed.
 
     Returns:
-        The model, and the layer.
+        The model without the layer, and the layer.
 
     Example:
         >>> body, head = without_head(nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)))
@@ -96,8 +96,8 @@ def without_head(model: nn.Module) -> tuple[nn.Module, nn.Linear]:
             f"Expected a model that ends in an nn.Linear behind other layers, but got "
             f"{type(model).__name__} without one."
         )
-    place, _, name = linear[-1].rpartition(".")
-    parent = model.get_submodule(place)
+    path, _, name = linear[-1].rpartition(".")
+    parent = model.get_submodule(path)
     head = parent.get_submodule(name)
     setattr(parent, name, nn.Identity())
     return model, head  # type: ignore[return-value]
@@ -106,8 +106,8 @@ def without_head(model: nn.Module) -> tuple[nn.Module, nn.Linear]:
 class Abstaining(nn.Module):
     """A model of K + 1 outputs, the last for abstaining, that gives the K logits of the classes.
 
-    So it can be used and measured like any other. All K + 1 logits can be recorded as the layer
-    ``all_logits``, which the term `DeepGamblers` and the score ``"abstain"`` read.
+    So it can be used like any classifier of K classes. All K + 1 logits can be recorded as the
+    layer ``all_logits``, which the term `DeepGamblers` and the score ``"abstain"`` read.
 
     Args:
         model: Gives logits ``(N, K + 1)``.
@@ -151,7 +151,7 @@ def abstaining(
         channels: Number of image channels.
         size: Image size in pixels: one side or ``(H, W)``.
         backbone: Name of the net, see `BACKBONES`.
-        backbone_settings: What else it takes, such as ``{"width": 0.25}``.
+        backbone_settings: Further settings of the net, such as ``{"width": 0.25}``.
         activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
 
     Example:
@@ -175,7 +175,7 @@ def abstaining(
 
 
 class SelectiveHeads(nn.Module):
-    r"""Three heads on one body: what the answer is, whether to give it, and what if one must.
+    r"""Three heads on one body: prediction, selection, and an auxiliary prediction.
 
     The model gives the logits of the first, ``prediction``, so that it can be used like any other.
     The others can be recorded by name. ``selection`` holds the log-odds ``(N, 1)`` of answering,
@@ -231,7 +231,7 @@ class SelectiveHeads(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Samples ``(N, *S)`` -> logits ``(N, K)`` of the prediction head."""
         features = self.body(x)
-        self.selection(features)  # for who recorded it, as the next
+        self.selection(features)  # a hook can record its output, and that of the next
         self.auxiliary_logits(features)
         logits: Tensor = self.prediction(features)
         return logits
@@ -256,7 +256,7 @@ def selective_net(
         channels: Number of image channels.
         size: Image size in pixels: one side or ``(H, W)``.
         backbone: Name of the net that is the body, see `BACKBONES`.
-        backbone_settings: What else it takes, such as ``{"width": 0.25}``.
+        backbone_settings: Further settings of the net, such as ``{"width": 0.25}``.
         hidden: Units of the selection head; 512 in the paper.
         activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
 
@@ -298,7 +298,7 @@ class AbstainingPair(nn.Module):
 
     Args:
         first: Gives logits ``(N, K)``: the model before MaskTune's fine-tuning.
-        second: Likewise: the model after it.
+        second: Gives logits ``(N, K)``: the model after fine-tuning.
 
     Shape:
         x as both take it; logits ``(N, K)``, all at most 0.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from rightreasons.core.checks import check_choice, check_fraction, check_integer, positive_float
-from rightreasons.models.layers import Activation, Size, activation_factory, check_size
+from rightreasons.models.layers import Activation, Size, activation_factory, check_size, settings_of
 
 __all__ = ["VGG", "vgg11"]
 
@@ -42,13 +42,13 @@ class VGG(nn.Module):
     def __init__(
         self,
         *,
-        classes: int,
-        channels: int,
-        size: Size,
-        batch_norm: bool,
-        dropout: float,
-        width: float,
-        activation: Activation,
+        classes: int = 1000,
+        channels: int = 3,
+        size: Size = 224,
+        batch_norm: bool = False,
+        dropout: float = 0.5,
+        width: float = 1.0,
+        activation: Activation = "relu",
     ) -> None:
         super().__init__()
         make_activation = activation_factory(activation)
@@ -99,16 +99,8 @@ class VGG(nn.Module):
         return logits
 
 
-def vgg11(
-    *,
-    classes: int = 1000,
-    channels: int = 3,
-    size: Size = 224,
-    batch_norm: bool = False,
-    dropout: float = 0.5,
-    width: float = 1.0,
-    activation: Activation = "relu",
-) -> VGG:
+@settings_of(VGG)
+def vgg11() -> VGG:  # type: ignore[empty-body]
     """VGG net of 11 layers, with torchvision's parameter names.
 
     The settings are those of `VGG`.
@@ -118,12 +110,3 @@ def vgg11(
         >>> vgg11(classes=10, size=28, width=0.0625)(torch.zeros(2, 3, 28, 28)).shape
         torch.Size([2, 10])
     """
-    return VGG(
-        classes=classes,
-        channels=channels,
-        size=size,
-        batch_norm=batch_norm,
-        dropout=dropout,
-        width=width,
-        activation=activation,
-    )

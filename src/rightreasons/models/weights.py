@@ -1,4 +1,4 @@
-"""Weight files of the same net, ours or torchvision's, into a model."""
+"""Loading of weight files, of this library or of torchvision."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LoadedWeights:
 
     Args:
         path: The file.
-        loaded: Keys that now hold what the file says.
+        loaded: Keys that were loaded from the file.
         skipped: Keys of the head, untouched because the file has another number of classes
             or no head at all; empty if everything was loaded.
     """
@@ -65,7 +65,7 @@ def load_weights(model: nn.Module, path: str | Path) -> LoadedWeights:
     """
     path = Path(path)
     expected: dict[str, Tensor] = model.state_dict()
-    given = _without_prefix(_read(path), expected)
+    given = _remove_prefix(_read_state_dict(path), expected)
     head = _head_keys(model)
     if _is_another_head(given, expected, head):
         given = {key: value for key, value in given.items() if key not in head}
@@ -79,7 +79,7 @@ def load_weights(model: nn.Module, path: str | Path) -> LoadedWeights:
     return LoadedWeights(path=path, loaded=loaded, skipped=skipped)
 
 
-def _read(path: Path) -> dict[str, Tensor]:
+def _read_state_dict(path: Path) -> dict[str, Tensor]:
     if path.suffix not in _SUFFIXES:
         raise InvalidSettingError(
             f"Expected `path` to end in one of {_SUFFIXES}, but got {str(path)!r}."
@@ -88,7 +88,7 @@ def _read(path: Path) -> dict[str, Tensor]:
         raise InvalidSettingError(
             f"Expected `path` to be a file with weights, but there is none at {str(path)!r}."
         )
-    content = _content(path)
+    content = _load_file(path)
     for wrapper in _WRAPPERS:
         if isinstance(content, Mapping) and isinstance(content.get(wrapper), Mapping):
             content = content[wrapper]
@@ -100,7 +100,7 @@ def _read(path: Path) -> dict[str, Tensor]:
     return dict(content)
 
 
-def _content(path: Path) -> Any:
+def _load_file(path: Path) -> Any:
     try:
         if path.suffix == ".safetensors":
             return safetensors.torch.load_file(path)
@@ -127,7 +127,7 @@ def _is_state_dict(content: object) -> bool:
     return all(isinstance(key, str) and isinstance(t, Tensor) for key, t in content.items())
 
 
-def _without_prefix(given: dict[str, Tensor], expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _remove_prefix(given: dict[str, Tensor], expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for prefix in _PREFIXES:
         is_foreign = not any(key.startswith(prefix) for key in expected)
         if is_foreign and all(key.startswith(prefix) for key in given):
@@ -169,13 +169,13 @@ def _check_fit(path: Path, given: Mapping[str, Tensor], expected: Mapping[str, T
         if key in given and given[key].shape != expected[key].shape
     ]
     problems = [
-        f"{len(found)} {what} ({'; '.join(found[:_SHOWN])}{'; …' if len(found) > _SHOWN else ''})"
-        for found, what in (
+        f"{len(keys)} {what} ({'; '.join(keys[:_SHOWN])}{'; …' if len(keys) > _SHOWN else ''})"
+        for keys, what in (
             (missing, "missing from the file"),
             (unknown, "unknown to the model"),
             (reshaped, "of another shape"),
         )
-        if found
+        if keys
     ]
     if problems:
         raise CheckpointMismatchError(

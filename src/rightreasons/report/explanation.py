@@ -29,11 +29,11 @@ from rightreasons.run.run import SPLITS, Run, Split, sample_columns, spread_over
 __all__ = [
     "EXPLAINED",
     "ExplainedSample",
+    "draw_samples",
+    "draw_sheet",
     "explain_run",
     "explain_samples",
-    "draw_samples",
     "render_explanations",
-    "draw_sheet",
 ]
 
 GAP = 8

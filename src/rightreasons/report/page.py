@@ -32,8 +32,8 @@ __all__ = [
     "make_curves",
     "make_groups",
     "make_proofs",
-    "render_page",
     "make_tiles",
+    "render_page",
     "write_report",
 ]
 
