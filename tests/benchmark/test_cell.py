@@ -12,7 +12,7 @@ from rightreasons.benchmark.cell import (
     merge_overrides,
     row_address,
 )
-from rightreasons.run.run import Config
+from rightreasons.run.config import Config
 
 CONFIG = Config(data="decoy_digits", recipe="group_dro", lr=0.1, batch_size=250)
 

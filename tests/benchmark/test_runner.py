@@ -20,7 +20,8 @@ from rightreasons.benchmark.store import Journal, Store
 from rightreasons.cli import app
 from rightreasons.datasets import InMemory, Splits
 from rightreasons.errors import InvalidSettingError, NonFiniteLossError, UnknownNameError
-from rightreasons.run.run import Config, load_run, train_run
+from rightreasons.run.config import Config
+from rightreasons.run.run import load_run, train_run
 from rightreasons.types import Batch
 
 CONFIG = Config(data="decoy_digits")

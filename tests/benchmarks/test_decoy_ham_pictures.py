@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from rightreasons.run.run import Config, train_run
+from rightreasons.run.config import Config
+from rightreasons.run.run import train_run
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 import rightreasons as rr
-from rightreasons.run.run import Config, train_run
+from rightreasons.run.config import Config
+from rightreasons.run.run import train_run
 
 X, Y = torch.rand(4, 3, 8, 8), torch.tensor([0, 1, 0, 1])
 

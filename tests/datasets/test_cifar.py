@@ -15,7 +15,8 @@ from tests.datasets.miniature import (
 from rightreasons.datasets import Augmented, cifar10, cifar100
 from rightreasons.datasets.sets.cifar import read_cifar10
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
-from rightreasons.run.run import Config, train_run
+from rightreasons.run.config import Config
+from rightreasons.run.run import train_run
 
 
 @pytest.mark.parametrize("write", [cifar_pickles, cifar_bytes])

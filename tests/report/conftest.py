@@ -9,7 +9,7 @@ import yaml
 
 from rightreasons.report.record import read_record
 from rightreasons.report.section import group_records
-from rightreasons.run.run import Config
+from rightreasons.run.config import Config
 
 GROUPS = ("healthy", "ill")
 

@@ -17,7 +17,8 @@ from rightreasons.report.explanation import (
     explain_samples,
     render_explanations,
 )
-from rightreasons.run.run import Config, load_run
+from rightreasons.run.config import Config
+from rightreasons.run.run import load_run
 
 CARD = Card(classes=("cat & dog", "ship"))
 

@@ -17,15 +17,8 @@ from rightreasons.errors import (
     UnknownNameError,
 )
 from rightreasons.run import run as runs
-from rightreasons.run.run import (
-    Config,
-    certify_run,
-    evaluate_run,
-    load_config,
-    load_run,
-    train_run,
-    write_examples,
-)
+from rightreasons.run.config import Config, load_config
+from rightreasons.run.run import certify_run, evaluate_run, load_run, train_run, write_examples
 
 CONFIG = Config(
     data="decoy-digits",

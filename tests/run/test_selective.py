@@ -9,7 +9,8 @@ from rightreasons.core.files import load_weights_into
 from rightreasons.errors import InvalidSettingError
 from rightreasons.metrics import RiskCoverage
 from rightreasons.models.selective import AbstainingPair
-from rightreasons.run.run import Config, load_run, train_run
+from rightreasons.run.config import Config
+from rightreasons.run.run import load_run, train_run
 from rightreasons.run.selective import selective_run
 from rightreasons.training.evaluate import evaluate
 

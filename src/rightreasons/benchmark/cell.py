@@ -9,7 +9,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from rightreasons.benchmark.suite import MACHINE_FIELDS, Budget, Method, Overrides, Suite, Variant
-from rightreasons.run.run import Config
+from rightreasons.run.config import Config
 
 __all__ = [
     "Cell",

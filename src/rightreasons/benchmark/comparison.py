@@ -14,7 +14,7 @@ from rightreasons.benchmark.plan import Find, list_lines
 from rightreasons.benchmark.registry import find_suite
 from rightreasons.benchmark.store import Row, read_rows
 from rightreasons.benchmark.suite import Budget, Suite, Threshold
-from rightreasons.run.run import Config
+from rightreasons.run.config import Config
 
 __all__ = [
     "Comparison",

@@ -11,7 +11,7 @@ from rightreasons.benchmark.measure import higher_is_better
 from rightreasons.benchmark.store import Row
 from rightreasons.benchmark.suite import Budget, Method, Suite, Threshold, Variant
 from rightreasons.errors import InvalidSettingError, UnknownNameError
-from rightreasons.run.run import Config
+from rightreasons.run.config import Config
 
 __all__ = ["Choice", "Find", "Line", "Plan", "choose", "list_lines", "plan"]
 

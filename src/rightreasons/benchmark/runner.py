@@ -24,7 +24,8 @@ from rightreasons.benchmark.suite import MACHINE_FIELDS, Suite
 from rightreasons.core.progress import live_bar
 from rightreasons.datasets import Splits
 from rightreasons.errors import InvalidSettingError, NonFiniteLossError
-from rightreasons.run.run import Config, load_run, train_run
+from rightreasons.run.config import Config
+from rightreasons.run.run import load_run, train_run
 from rightreasons.strategies.strategy import resume_files
 
 __all__ = ["DataCache", "run_suite"]

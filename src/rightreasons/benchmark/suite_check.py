@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rightreasons.core.checks import check_choice, check_names
 from rightreasons.errors import InvalidSettingError, UnknownNameError
 from rightreasons.metrics import METRICS
-from rightreasons.run.run import Config
+from rightreasons.run.config import Config
 
 if TYPE_CHECKING:
     from rightreasons.benchmark.suite import Suite

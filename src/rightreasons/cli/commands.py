@@ -30,7 +30,8 @@ from rightreasons.cli.options import (
 )
 from rightreasons.errors import InvalidSettingError, RightReasonsError
 from rightreasons.report import write_report
-from rightreasons.run.run import Config, evaluate_run, load_config, train_run
+from rightreasons.run.config import Config, load_config
+from rightreasons.run.run import evaluate_run, train_run
 from rightreasons.run.selective import selective_run
 from rightreasons.training.distributed import is_main_process
 

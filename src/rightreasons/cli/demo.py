@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from rightreasons.report import write_report
-from rightreasons.run.run import Config, train_run
+from rightreasons.run.config import Config
+from rightreasons.run.run import train_run
 
 __all__ = ["demo"]
 

@@ -23,6 +23,7 @@ __all__ = [
     "TransformedDataset",
     "as_dataset",
     "group_counts",
+    "spread_over_classes",
 ]
 
 
@@ -295,3 +296,9 @@ def group_counts(group: Tensor | None, num_groups: int) -> tuple[int, ...]:
     if group is None:
         return ()
     return tuple(torch.bincount(group[group >= 0], minlength=num_groups).tolist())
+
+
+def spread_over_classes(labels: Tensor, num_samples: int) -> Tensor:
+    """Row numbers of samples that are spread evenly over the classes."""
+    order = torch.argsort(labels, stable=True)
+    return order[torch.linspace(0, len(order) - 1, min(num_samples, len(order))).long()]

@@ -18,13 +18,14 @@ from torch import nn
 from rightreasons.core.checks import check_choice, check_integer
 from rightreasons.core.files import writable_folder, write_atomically
 from rightreasons.datasets import Card, Dataset
+from rightreasons.datasets.dataset import spread_over_classes
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers import Explainer
 from rightreasons.metrics.explanation_metric import create_explainers
 from rightreasons.probe.probe import Probe, move_to_model
 from rightreasons.report.picture import draw_overlay, draw_sample, share_in_mask
 from rightreasons.report.wording import percent, render_template
-from rightreasons.run.run import SPLITS, Run, Split, sample_columns, spread_over_classes
+from rightreasons.run.run import SPLITS, Run, Split, sample_columns
 
 __all__ = [
     "EXPLAINED",

@@ -21,7 +21,8 @@ from safetensors.torch import load_file
 from rightreasons.certification import Certificate, model_digest
 from rightreasons.datasets import Card
 from rightreasons.errors import InvalidSettingError, RightReasonsError, RunNotFoundError
-from rightreasons.run.run import Config, load_run
+from rightreasons.run.config import Config
+from rightreasons.run.run import load_run
 
 __all__ = ["Record", "read_record", "read_records"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from rightreasons.strategies import STRATEGIES, Strategy
 from rightreasons.training.distributed import seeded
 from rightreasons.training.settings import TrainingSettings, setting
 
-__all__ = ["Config", "load_config", "refuse_other_config", "save_config", "unreadable"]
+__all__ = ["Config", "load_config", "read_file", "refuse_other_config", "save_config"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +103,12 @@ class Config(TrainingSettings, Choices):
             frozen_statistics=self.frozen_statistics, max_rows=self.max_rows
         )
 
+    def training_results(self) -> dict[str, Any]:
+        """What ``training`` in the results lists; seed and selection have keys of their own."""
+        names = [*self.to_arguments(), "frozen_statistics", "max_rows"]
+        elsewhere = ("seed", "select", "accelerator")
+        return {name: getattr(self, name) for name in names if name not in elsewhere}
+
     def build_strategy(self) -> Strategy:
         """Build the strategy."""
         return STRATEGIES.create(self.strategy, **self.strategy_settings)
@@ -134,20 +141,17 @@ def save_config(folder: Path, config: Config) -> None:
 
 def load_config(folder: str | Path) -> Config:
     """Read the configuration of a run, finished or not."""
-    path = Path(folder)
-    try:
-        config = yaml.safe_load((path / "config.yaml").read_text())
-    except OSError as error:
-        raise RunNotFoundError(
-            f"Expected a run in {path}, but it has no config.yaml. Name the folder that was given "
-            "to `rightreasons train --out`."
-        ) from error
-    except yaml.YAMLError as error:
-        raise unreadable(path / "config.yaml", error) from error
+    path = Path(folder) / "config.yaml"
+    config = read_file(
+        path,
+        yaml.safe_load,
+        missing=f"Expected a run in {path.parent}, but it has no config.yaml. Name the folder that "
+        "was given to `rightreasons train --out`.",
+    )
     if not isinstance(config, dict) or "data" not in config:
-        raise unreadable(path / "config.yaml", "it has no `data`")
+        raise _unreadable(path, "it has no `data`")
     known = sorted(entry.name for entry in fields(Config))
-    check_names(f"the keys of {path / 'config.yaml'}", config, known)
+    check_names(f"the keys of {path}", config, known)
     return Config(**config)
 
 
@@ -167,6 +171,21 @@ def refuse_other_config(folder: Path, config: Config) -> None:
         )
 
 
-def unreadable(path: Path, why: object) -> RunNotFoundError:
-    """The error for a file of a run that exists but cannot be read."""
+def read_file(path: Path, parse: Callable[[str], Any], *, missing: str) -> Any:
+    """Parse a text file of a run.
+
+    Args:
+        path: The file.
+        parse: Function from the text to its value.
+        missing: Error message if there is no such file.
+    """
+    try:
+        return parse(path.read_text())
+    except OSError as error:
+        raise RunNotFoundError(missing) from error
+    except (ValueError, yaml.YAMLError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, why: object) -> RunNotFoundError:
     return RunNotFoundError(f"Expected {path} as rightreasons wrote it, but cannot read it: {why}.")

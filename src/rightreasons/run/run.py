@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -34,14 +33,15 @@ from rightreasons.certification import Certificate, certify
 from rightreasons.core.checks import check_choice
 from rightreasons.core.files import load_weights_into, writable_folder, write_atomically, write_json
 from rightreasons.datasets import Dataset, Splits
-from rightreasons.errors import InvalidSettingError, RunNotFoundError
+from rightreasons.datasets.dataset import spread_over_classes
+from rightreasons.errors import InvalidSettingError
 from rightreasons.probe.probe import Probe, move_to_model
 from rightreasons.run.config import (
     Config,
     load_config,
+    read_file,
     refuse_other_config,
     save_config,
-    unreadable,
 )
 from rightreasons.strategies import Once
 from rightreasons.strategies.strategy import is_begun
@@ -52,22 +52,17 @@ from rightreasons.types import Batch
 
 __all__ = [
     "SPLITS",
-    "Config",
     "Run",
     "Split",
     "certify_run",
     "evaluate_run",
-    "load_config",
     "load_run",
     "sample_columns",
-    "spread_over_classes",
     "train_run",
     "write_examples",
 ]
 
 NUM_EXAMPLES = 12
-KEPT_ELSEWHERE = ("seed", "select", "accelerator")
-"""Settings that ``training`` in the results leaves out: two have keys of their own."""
 
 Split = Literal["test", "validation"]
 SPLITS: tuple[Split, ...] = ("test", "validation")
@@ -99,15 +94,12 @@ class Run:
         """
         path = Path(folder)
         config = load_config(path)
-        try:
-            results = json.loads((path / "results.json").read_text())
-        except FileNotFoundError as error:
-            raise RunNotFoundError(
-                f"Expected a finished run in {path}, but it has no results.json. Finish it with "
-                f"`rightreasons train --resume --out {path}`."
-            ) from error
-        except ValueError as error:
-            raise unreadable(path / "results.json", error) from error
+        results = read_file(
+            path / "results.json",
+            json.loads,
+            missing=f"Expected a finished run in {path}, but it has no results.json. Finish it "
+            f"with `rightreasons train --resume --out {path}`.",
+        )
         config = config if data_dir is None else replace(config, data_dir=data_dir)
         return cls(path, config, results)
 
@@ -172,8 +164,7 @@ def train_run(
     """
     objective, strategy = config.build_objective(), config.build_strategy()
     data = data or config.load_data()
-    parts: dict[str, Dataset | None] = {"test": data.test, "validation": data.val}
-    parts |= data.more_tests
+    parts = {"test": data.test, "validation": data.val, **data.more_tests}
     metrics = {split: config.build_metrics(split) for split in parts}
     for split, part in parts.items():
         if part is not None and metrics[split] is not None:
@@ -198,9 +189,8 @@ def train_run(
         fabric=fabric,
     )
     model = strategy.deployed(model, folder)
-    measured = evaluate_parts(
-        model, parts, metrics, max_rows=config.max_rows, progress=bool(progress)
-    )
+    limit, show = config.max_rows, bool(progress)
+    measured = evaluate_parts(model, parts, metrics, max_rows=limit, progress=show)
     results = _results(config, data, model, fitted, measured)
     if fabric.is_global_zero:
         write_examples(folder / "examples.npz", model, data.test)
@@ -301,12 +291,6 @@ def write_examples(path: Path, model: nn.Module, data: Dataset) -> None:
     write_atomically(path, lambda file: np.savez_compressed(file, **columns))  # type: ignore[arg-type]
 
 
-def spread_over_classes(labels: Tensor, num_samples: int) -> Tensor:
-    """Row numbers of samples that are spread evenly over the classes."""
-    order = torch.argsort(labels, stable=True)
-    return order[torch.linspace(0, len(order) - 1, min(num_samples, len(order))).long()]
-
-
 def sample_columns(
     batch: Batch, rows: Tensor, logits: Tensor, attribution: Tensor
 ) -> dict[str, NDArray[Any]]:
@@ -343,8 +327,6 @@ def _results(
     fitted: Fit,
     measured: dict[str, dict[str, float]],
 ) -> dict[str, Any]:
-    objective = {"frozen_statistics": config.frozen_statistics, "max_rows": config.max_rows}
-    training = {**config.to_arguments(), **objective}
     versions = {name: metadata.version(name) for name in ("rightreasons", "torch", "numpy")}
     return {
         "format": 1,
@@ -359,7 +341,7 @@ def _results(
         "model": config.model.replace("-", "_"),
         "model_settings": config.model_settings,
         "num_parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "training": {name: training[name] for name in training if name not in KEPT_ELSEWHERE},
+        "training": config.training_results(),
         "selection": fitted.selection,
         "diagnosis": asdict(fitted.diagnosis),
         "seed": config.seed,

@@ -20,7 +20,7 @@ from rightreasons.datasets.images.reader import (
 from rightreasons.datasets.images.stream import ImageStream
 from rightreasons.errors import DatasetCorruptError, InvalidSettingError
 
-__all__ = ["augment_training", "check_augmentation", "Reading", "check_size", "image_splits"]
+__all__ = ["Reading", "augment_training", "check_augmentation", "check_size", "image_splits"]
 
 MAX_WORKERS = 4
 MAX_LINES = 500
