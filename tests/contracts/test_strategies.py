@@ -10,6 +10,7 @@ import torch
 from tests.strategies import tiny
 
 import rightreasons as rr
+from rightreasons.errors import InvalidSettingError
 from rightreasons.strategies import STRATEGIES
 from rightreasons.training.state import Training
 
@@ -29,6 +30,41 @@ QUICK = {
         "annotator_updates": 7,
     },
 }
+BAD_SETTINGS = [
+    ("dfr", {"source": "test"}, "Expected `source` to be 'validation' or 'train'"),
+    ("dfr", {"num_draws": 0}, "Expected `num_draws` to be a whole number from 1"),
+    ("dfr", {"head_epochs": 0}, "Expected `head_epochs` to be a whole number from 1"),
+    ("dfr", {"head_lr": 0}, "Expected `head_lr` to be a finite number above 0"),
+    ("dfr", {"head_decay": -1}, "Expected `head_decay` to be a finite number above 0"),
+    ("divdis", {"unlabelled": "train"}, "Expected `unlabelled` to be 'test' or 'validation'"),
+    ("divdis", {"weight": 0}, "Expected `weight` to be a finite number above 0"),
+    ("divdis", {"balance": -1}, "Expected `balance` to be a finite number above 0"),
+    ("jtt", {"first_epochs": 0}, "Expected `first_epochs` to be a whole number from 1"),
+    ("jtt", {"first_lr": 0}, "Expected `first_lr` to be a finite number above 0"),
+    ("jtt", {"upweight": 1.5}, "Expected `upweight` to be a whole number from 1"),
+    ("lff", {"q": 0}, "Expected `q` to be a finite number above 0"),
+    ("lff", {"decay": 1}, "Expected `decay` to be a number from 0 to below 1"),
+    ("masktune", {"rule": "hard"}, "Expected `rule` to be 'deviations' or 'top' or 'soft'"),
+    ("masktune", {"k": -1}, "Expected `k` to be a number from 0, but got -1"),
+    ("masktune", {"k": True}, "Expected `k` to be a number from 0"),
+    ("masktune", {"statistics": "some"}, "Expected `statistics` to be 'all' or 'positive'"),
+    ("masktune", {"share": 1.0}, "Expected `share` to be a number from 0 to below 1"),
+    ("masktune", {"fill": "white"}, "Expected `fill` to be 'zero' or 'mean' or 'blur'"),
+    ("masktune", {"iterations": 0}, "Expected `iterations` to be a whole number from 1"),
+    ("masktune", {"accumulate": 1}, "Expected `accumulate` to be True or False"),
+    ("masktune", {"stop_below": 2}, "Expected `stop_below` to be a number from 0 to below 1"),
+    ("masktune", {"tune_epochs": 0}, "Expected `tune_epochs` to be a whole number from 1"),
+    ("masktune", {"tune_lr": 0}, "Expected `tune_lr` to be a finite number above 0"),
+    ("random_mask", {"window": 0}, "Expected `window` to be a whole number from 1"),
+    ("random_mask", {"fill": "noise"}, "Expected `fill` to be 'zero'"),
+    ("random_mask", {"tune_epochs": 0.5}, "Expected `tune_epochs` to be a whole number"),
+    ("random_mask", {"tune_lr": -1}, "Expected `tune_lr` to be a finite number above 0"),
+    ("reff", {"num_annotations": 0}, "Expected `num_annotations` to be a whole number from 1"),
+    ("reff", {"weight_by_confidence": 1}, "Expected `weight_by_confidence` to be True or False"),
+    ("reff", {"annotator": "gan"}, "Expected `objective` to be 'segmentation' or 'pix2pix'"),
+    ("reff", {"annotator_updates": 0}, "Expected `num_updates` to be a whole number from 1"),
+    ("reff", {"annotator_l1_weight": 0}, "Expected `l1_weight` to be a finite number above 0"),
+]
 SAVES = 5
 
 
@@ -48,6 +84,17 @@ def train(name, net, **settings):
 
 def test_the_table_is_complete():
     assert set(QUICK) == set(STRATEGIES)
+
+
+@pytest.mark.parametrize(("name", "settings", "words"), BAD_SETTINGS)
+def test_bad_settings(name, settings, words):
+    with pytest.raises(InvalidSettingError, match=words):
+        STRATEGIES.create(name, **settings)
+
+
+def test_every_strategy_refuses_bad_settings():
+    with_settings = {name for name in STRATEGIES if STRATEGIES.settings(name)}
+    assert {name for name, _, _ in BAD_SETTINGS} == with_settings
 
 
 def test_it_trains_in_place_and_tells_all(name):

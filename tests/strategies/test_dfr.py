@@ -66,18 +66,3 @@ def test_it_needs_groups(make_net, tiny_splits, fit_settings):
     splits = Splits(train=tiny_splits.train, val=None, test=tiny_splits.test)
     fitted = DFR(source="train", **QUICK).fit(make_net(), rr.recipes.erm(), splits, **fit_settings)
     assert [row["stage"] for row in fitted.history] == ["train"] * 2 + ["head"] * 6
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"source": "test"}, "Expected `source` to be 'validation' or 'train'"),
-        ({"num_draws": 0}, "Expected `num_draws` to be a whole number from 1"),
-        ({"head_epochs": 0}, "Expected `head_epochs` to be a whole number from 1"),
-        ({"head_lr": 0}, "Expected `head_lr` to be a finite number above 0"),
-        ({"head_decay": -1}, "Expected `head_decay` to be a finite number above 0"),
-    ],
-)
-def test_bad_settings(settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        DFR(**settings)

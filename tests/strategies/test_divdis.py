@@ -119,16 +119,3 @@ def test_it_needs_validation_data(make_net, tiny_splits, fit_settings):
     splits = Splits(train=tiny_splits.train, val=None, test=tiny_splits.test)
     with pytest.raises(InvalidSettingError, match="Expected validation data for DivDis"):
         DivDis().fit(make_net(), rr.recipes.erm(), splits, **fit_settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"unlabelled": "train"}, "Expected `unlabelled` to be 'test' or 'validation'"),
-        ({"weight": 0}, "Expected `weight` to be a finite number above 0"),
-        ({"balance": -1}, "Expected `balance` to be a finite number above 0"),
-    ],
-)
-def test_bad_settings(settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        DivDis(**settings)

@@ -3,7 +3,6 @@ import pytest
 import torch
 
 import rightreasons as rr
-from rightreasons.errors import InvalidSettingError
 from rightreasons.strategies import JTT
 from rightreasons.strategies.jtt import find_errors
 from rightreasons.strategies.strategy import Stages
@@ -50,16 +49,3 @@ def test_wrong_answers(make_net, tiny_splits):
     (wrong,) = find_errors(net, tiny_splits.val)
     expected = net.eval()(tiny_splits.val.batch.x).argmax(dim=1) != tiny_splits.val.labels
     assert wrong.tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"first_epochs": 0}, "Expected `first_epochs` to be a whole number from 1"),
-        ({"first_lr": 0}, "Expected `first_lr` to be a finite number above 0"),
-        ({"upweight": 1.5}, "Expected `upweight` to be a whole number from 1"),
-    ],
-)
-def test_bad_settings(settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        JTT(**settings)

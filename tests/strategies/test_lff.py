@@ -6,7 +6,7 @@ from tests.reference.strategies import relative_difficulty
 from torch import nn
 
 import rightreasons as rr
-from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.errors import InvalidBatchError
 from rightreasons.strategies import LFF
 from rightreasons.strategies.lff import Pair, RelativeDifficulty
 
@@ -83,15 +83,3 @@ def test_the_second_model_is_the_one_that_is_kept(make_net, tiny_splits, fit_set
     for name, value in net.state_dict().items():
         assert torch.equal(saved[f"debiased.{name}"], value)
     assert not torch.equal(saved["biased.0.weight"], saved["debiased.0.weight"])
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"q": 0}, "Expected `q` to be a finite number above 0"),
-        ({"decay": 1}, "Expected `decay` to be a number from 0 to below 1"),
-    ],
-)
-def test_bad_settings(settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        LFF(**settings)

@@ -242,27 +242,6 @@ def test_soft_masks_are_bytes(make_net, tiny_splits, fit_settings, tmp_path):
     assert masks_of(tmp_path, 2).max(axis=1).tolist() == [255] * 64
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"rule": "hard"}, "Expected `rule` to be 'deviations' or 'top' or 'soft'"),
-        ({"k": -1}, "Expected `k` to be a number from 0, but got -1"),
-        ({"k": True}, "Expected `k` to be a number from 0"),
-        ({"statistics": "some"}, "Expected `statistics` to be 'all' or 'positive'"),
-        ({"share": 1.0}, "Expected `share` to be a number from 0 to below 1"),
-        ({"fill": "white"}, "Expected `fill` to be 'zero' or 'mean' or 'blur'"),
-        ({"iterations": 0}, "Expected `iterations` to be a whole number from 1"),
-        ({"accumulate": 1}, "Expected `accumulate` to be True or False"),
-        ({"stop_below": 2}, "Expected `stop_below` to be a number from 0 to below 1"),
-        ({"tune_epochs": 0}, "Expected `tune_epochs` to be a whole number from 1"),
-        ({"tune_lr": 0}, "Expected `tune_lr` to be a finite number above 0"),
-    ],
-)
-def test_bad_settings(settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        MaskTune(**settings)
-
-
 def test_what_is_no_image_is_refused(make_net, fit_settings):
     table = InMemory(rr.Batch(x=torch.rand(4, 3), y=torch.tensor([0, 1, 0, 1])))
     splits = Splits(train=table, val=None, test=table)

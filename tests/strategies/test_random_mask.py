@@ -47,17 +47,3 @@ def test_windows_depend_on_the_seed(make_net, tiny_splits, fit_settings, tmp_pat
 def test_a_window_that_does_not_fit(make_net, tiny_splits, fit_settings):
     with pytest.raises(InvalidSettingError, match="Expected `window` to fit into images of side 8"):
         RandomMask(window=9).fit(make_net(), rr.recipes.erm(), tiny_splits, **fit_settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"window": 0}, "Expected `window` to be a whole number from 1"),
-        ({"fill": "noise"}, "Expected `fill` to be 'zero'"),
-        ({"tune_epochs": 0.5}, "Expected `tune_epochs` to be a whole number"),
-        ({"tune_lr": -1}, "Expected `tune_lr` to be a finite number above 0"),
-    ],
-)
-def test_bad_settings(settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        RandomMask(**settings)

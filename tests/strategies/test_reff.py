@@ -7,7 +7,6 @@ import torch
 import rightreasons as rr
 from rightreasons.annotators import PseudoAnnotator, draw_annotated
 from rightreasons.datasets import InMemory, Splits
-from rightreasons.errors import InvalidSettingError
 from rightreasons.strategies import ReFF
 from rightreasons.strategies.strategy import Stages
 
@@ -89,18 +88,3 @@ def test_with_all_masks_it_is_one_fit(tiny_splits, make_net, fit_settings, caplo
     assert "All 64 training samples are annotated" in caplog.text
     for name, value in plain.state_dict().items():
         assert torch.equal(net.state_dict()[name], value)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"num_annotations": 0}, "Expected `num_annotations` to be a whole number from 1"),
-        ({"weight_by_confidence": 1}, "Expected `weight_by_confidence` to be True or False"),
-        ({"annotator": "gan"}, "Expected `objective` to be 'segmentation' or 'pix2pix'"),
-        ({"annotator_updates": 0}, "Expected `num_updates` to be a whole number from 1"),
-        ({"annotator_l1_weight": 0}, "Expected `l1_weight` to be a finite number above 0"),
-    ],
-)
-def test_bad_settings(settings, words):
-    with pytest.raises(InvalidSettingError, match=words):
-        ReFF(**settings)
