@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from rightreasons.bounds.box import FUNCTION_ERROR, Box, precision, sum_error, underflow_error
-from rightreasons.bounds.curve import curve, slope_ends
+from rightreasons.bounds.curve import curve, jump_height, slope_ends
 from rightreasons.bounds.linear import LinearMap, linear_map
 from rightreasons.bounds.network import Network, Node
 from rightreasons.bounds.rule import forward_bounds, is_curved, ruled_kind
@@ -162,7 +162,8 @@ def parallel_lines(layer: nn.Module, source: Box, output: Box, *, outward: bool)
     flattest, steepest = slope_ends(activation, source, outward=outward)
     slope, spread = (steepest + flattest) * 0.5, (steepest - flattest) * 0.5
     middle = activation.function(source.center) - slope * source.center
-    reach = spread * source.full_radius()  # the curve leaves the line by at most this
+    # The curve leaves the line by at most this: its slopes differ, and it may jump.
+    reach = spread * source.full_radius() + jump_height(activation, source, outward=outward)
     if outward:
         size = output.magnitude + activation.scale + slope.abs() * source.magnitude
         reach = reach * (1 + 8 * precision(reach)) + 2 * FUNCTION_ERROR * precision(reach) * size

@@ -11,10 +11,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rightreasons.bounds.box import FUNCTION_ERROR, Box, precision, product_ends, round_outward
+from rightreasons.bounds.box import (
+    FUNCTION_ERROR,
+    Box,
+    precision,
+    product_ends,
+    round_outward,
+    underflow_error,
+)
 from rightreasons.errors import UnsupportedLayerError
 
-__all__ = ["Curve", "curve", "curve_backward", "curve_forward", "slope_ends"]
+__all__ = ["Curve", "curve", "curve_backward", "curve_forward", "jump_height", "slope_ends"]
 
 Turns = tuple[tuple[float, float], ...]
 """Turning points: pairs of an argument and the function's value there."""
@@ -29,7 +36,8 @@ class Curve(NamedTuple):
     Args:
         function: Its values.
         slope: Its derivative; at a kink the value that autograd gives.
-        turns: Arguments at which ``function`` turns or jumps, each with the value there.
+        turns: Arguments at which ``function`` turns, each with the value there. A jump takes two
+            entries with one argument: the values on both of its sides.
         slope_turns: The same for ``slope``.
         increasing: Whether the function never falls.
         scale: Magnitude of the numbers that are rounded on the way; 0 for straight pieces.
@@ -101,8 +109,8 @@ def _(layer: nn.Softplus) -> Curve:
     function = partial(functional.softplus, beta=beta, threshold=threshold)
     # PyTorch switches to the identity here, and the value jumps.
     switch = threshold / beta
-    jump = ((switch, switch), (switch, switch + math.log1p(math.exp(-threshold)) / beta))
-    return Curve(function, slope, jump, (), False, 1.0)
+    smooth = max(threshold, 0.0) + math.log1p(math.exp(-abs(threshold)))
+    return Curve(function, slope, ((switch, switch), (switch, smooth / beta)), (), False)
 
 
 @curve.register
@@ -175,7 +183,7 @@ def slope_ends(activation: Curve, box: Box, *, outward: bool) -> tuple[Tensor, T
     lower, upper = box.ends(outward=outward)
     first, second = activation.slope(lower), activation.slope(upper)
     low, high = torch.minimum(first, second), torch.maximum(first, second)
-    low, high = _include_turns(low, high, activation.slope_turns, lower, upper)
+    low, high = _include_turns(low, high, activation.slope_turns, lower, upper, outward=outward)
     return _round_function(low, high, activation.scale) if outward else (low, high)
 
 
@@ -185,7 +193,7 @@ def curve_forward(activation: Curve, box: Box, *, outward: bool) -> Box:
     low, high = activation.function(lower), activation.function(upper)
     if not activation.increasing:
         low, high = torch.minimum(low, high), torch.maximum(low, high)
-        low, high = _include_turns(low, high, activation.turns, lower, upper)
+        low, high = _include_turns(low, high, activation.turns, lower, upper, outward=outward)
     return Box.between(
         *(_round_function(low, high, activation.scale) if outward else (low, high)), outward=outward
     )
@@ -201,14 +209,38 @@ def curve_backward(activation: Curve, gradient: Box, box: Box, *, outward: bool)
     return Box.between(*(round_outward(*ends) if outward else ends), outward=outward)
 
 
+def jump_height(activation: Curve, box: Box, *, outward: bool) -> Tensor:
+    """The total height of a curve's jumps inside a box, ``(N, *S)``.
+
+    A curve departs from its slopes by as much.
+    """
+    lower, upper = box.ends(outward=outward)
+    values: dict[float, list[float]] = {}
+    for argument, value in activation.turns:
+        values.setdefault(argument, []).append(value)
+    height = torch.zeros_like(lower)
+    for argument, sides in values.items():
+        if len(sides) > 1:
+            inside = _is_inside(argument, lower, upper, outward=outward)
+            height = height + inside * (max(sides) - min(sides))
+    return height
+
+
 def _include_turns(
-    low: Tensor, high: Tensor, turns: Turns, lower: Tensor, upper: Tensor
+    low: Tensor, high: Tensor, turns: Turns, lower: Tensor, upper: Tensor, *, outward: bool
 ) -> tuple[Tensor, Tensor]:
     for argument, value in turns:
-        inside = (lower <= argument) & (upper >= argument)
+        inside = _is_inside(argument, lower, upper, outward=outward)
         low = torch.where(inside, low.clamp(max=value), low)
         high = torch.where(inside, high.clamp(min=value), high)
     return low, high
+
+
+def _is_inside(argument: float, lower: Tensor, upper: Tensor, *, outward: bool) -> Tensor:
+    """Whether an argument lies between two ends; ``outward`` leaves room for its rounding."""
+    # The model compares rounded numbers, so that it may switch a little earlier or later.
+    room = 4 * precision(lower) * abs(argument) + underflow_error(lower) if outward else 0.0
+    return (lower <= argument + room) & (upper >= argument - room)
 
 
 def _round_function(low: Tensor, high: Tensor, scale: float) -> tuple[Tensor, Tensor]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import singledispatch
 
+from torch import nn
+
 from rightreasons.bounds.box import Box
 from rightreasons.bounds.curve import curve, curve_backward, curve_forward
 from rightreasons.bounds.linear import linear_map, map_backward, map_forward
@@ -16,6 +18,8 @@ __all__ = [
     "refusal",
     "ruled_kind",
 ]
+
+_HIGHEST_THRESHOLD = 80  # exp(88.8) is infinite in single precision
 
 
 @singledispatch
@@ -65,6 +69,15 @@ def backward_bounds(
 def refusal(layer: object) -> str | None:
     """Why a layer of a known kind cannot be bounded with its settings; None if it can."""
     del layer
+    return None
+
+
+@refusal.register
+def _(layer: nn.Softplus) -> str | None:
+    if layer.beta == 0:
+        return "its beta is 0"
+    if layer.threshold > _HIGHEST_THRESHOLD:
+        return f"its threshold is above {_HIGHEST_THRESHOLD}, where its exponential overflows"
     return None
 
 

@@ -211,7 +211,11 @@ class _Evaluation:
             return None
         if name is None or name not in OPERATIONS:
             raise RefusedCall("has no rule")
-        return OPERATIONS[name](Call(name, args, kwargs, tuple(value.shape)))
+        layer = OPERATIONS[name](Call(name, args, kwargs, tuple(value.shape)))
+        reason = refusal(layer)
+        if reason is not None:
+            raise RefusedCall(reason)
+        return layer
 
     def _describe_argument(self, node: fx.Node) -> Any:
         value = self.values[node]
