@@ -5,6 +5,7 @@ from torch import nn
 from rightreasons.bounds import output_bounds
 from rightreasons.bounds.shape import Reshape
 from rightreasons.bounds.trace import ModulePath, plan_of
+from rightreasons.core.model_modes import record_outputs
 from rightreasons.errors import InvalidBatchError, UnsupportedLayerError
 
 
@@ -134,3 +135,74 @@ def test_other_outputs_are_refused():
         bounds(Forward(lambda m, x: m.a.weight, a=nn.Linear(2, 2)), 4)
     with pytest.raises(UnsupportedLayerError, match=r"gives \(2,\) for a batch of 2"):
         bounds(Forward(lambda m, x: x.sum(1)), 4)
+
+
+def doubled(module, inputs, output):
+    return 2 * output
+
+
+def only_looks(module, *given):
+    return None
+
+
+def plain_net():
+    return nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), nn.Linear(4, 3)))
+
+
+@pytest.mark.parametrize("place", ["", "0", "1", "1.0"])
+@pytest.mark.parametrize(
+    ("kind", "hook"),
+    [
+        ("forward_hook", doubled),
+        ("forward_hook", only_looks),
+        ("forward_pre_hook", lambda module, inputs: (2 * inputs[0],)),
+        ("full_backward_hook", only_looks),
+        ("full_backward_pre_hook", only_looks),
+    ],
+)
+def test_modules_with_hooks_are_refused_by_name_also_after_they_were_traced(place, kind, hook):
+    model = plain_net()
+    bounds(model, 4)
+    handle = getattr(model.get_submodule(place), f"register_{kind}")(hook)
+    words = rf"Expected modules that do what their classes say, but got `{place or 'model'}` \("
+    with pytest.raises(UnsupportedLayerError, match=words + ".*has hooks.*Remove the hooks"):
+        bounds(model, 4)
+    handle.remove()
+    bounds(model, 4)
+
+
+@pytest.mark.parametrize("place", ["", "0", "1", "1.0"])
+def test_modules_whose_forward_was_replaced_are_refused_by_name(place):
+    model = plain_net()
+    bounds(model, 4)
+    module = model.get_submodule(place)
+    forward = module.forward
+    module.forward = lambda x: 2 * forward(x)
+    words = rf"`{place or 'model'}` \(\w+: its `forward` was replaced"
+    with pytest.raises(UnsupportedLayerError, match=words):
+        bounds(model, 4)
+
+
+def test_layers_whose_class_was_changed_are_refused(monkeypatch):
+    monkeypatch.setattr(nn.ReLU, "forward", lambda self, x: x)
+    with pytest.raises(UnsupportedLayerError, match=r"`1.0` \(ReLU: the `forward` of its class"):
+        bounds(plain_net(), 4)
+
+
+def test_hooks_on_all_modules_and_on_wrappers_are_refused():
+    handle = nn.modules.module.register_module_forward_hook(doubled)
+    try:
+        with pytest.raises(UnsupportedLayerError, match="hooks for all modules"):
+            bounds(plain_net(), 4)
+    finally:
+        handle.remove()
+    wrapped = nn.DataParallel(plain_net())
+    wrapped.register_forward_hook(doubled)
+    with pytest.raises(UnsupportedLayerError, match=r"`model` \(DataParallel: has hooks"):
+        bounds(wrapped, 4)
+
+
+def test_hooks_that_record_outputs_are_no_hindrance():
+    model, outputs = plain_net(), {}
+    with record_outputs(model, ["1.0"], outputs):
+        bounds(model, 4)

@@ -349,3 +349,19 @@ def test_large_nets_are_not_tightened_unasked(net_of, batch_of, monkeypatch):
     monkeypatch.setattr(module, "MOST_UNITS", 26)  # three times eight, and three logits: 27
     assert statuses(certify_small(net, batch, method="auto")) == statuses(plain)
     assert statuses(certify_small(net, batch, method="crown")) == statuses(tight)
+
+
+def flip(module, inputs, output):
+    return -output
+
+
+def test_a_model_with_hooks_or_a_replaced_forward_is_refused(net_of, batch_of):
+    net = net_of()
+    handle = net.register_forward_hook(flip)
+    with pytest.raises(UnsupportedLayerError, match="`model` .*has hooks that may change it"):
+        rr.certify(net, batch_of(), epsilon=0.1)
+    handle.remove()
+    forward = net.forward
+    net.forward = lambda x: -forward(x)
+    with pytest.raises(UnsupportedLayerError, match="`model` .*its `forward` was replaced"):
+        rr.certify(net, batch_of(), epsilon=0.1)

@@ -17,6 +17,7 @@ from rightreasons.bounds.combination import Elementwise
 from rightreasons.bounds.operation import Constant
 from rightreasons.bounds.rule import backward_bounds, forward_bounds
 from rightreasons.bounds.trace import ModulePath, Plan, plan_of
+from rightreasons.core.alterations import refuse_altered_modules
 from rightreasons.core.model_modes import innermost
 from rightreasons.core.tracing import TracedModel, run_node
 
@@ -86,7 +87,8 @@ def network_of(model: nn.Module, example: Tensor) -> Network:
     """The layers of a model, with the parameters and statistics it has now.
 
     The model is traced when it is first seen with samples of this shape, and again if a module in
-    it was exchanged for one of another kind. Forward hooks are not part of it.
+    it was exchanged for one of another kind. Hooks and replaced methods are refused, since no rule
+    knows what they do.
 
     Args:
         model: Any that `torch.fx` can trace; wrappers for several devices are taken off.
@@ -101,6 +103,7 @@ def network_of(model: nn.Module, example: Tensor) -> Network:
         >>> [(node.name, node.inputs) for node in network.nodes]
         [('0', (0,)), ('1', (1,))]
     """
+    refuse_altered_modules(model)
     core = innermost(getattr(innermost(model), "_orig_mod", model))
     modules = dict(core.named_modules(remove_duplicate=False))
     structure = tuple((name, type(module)) for name, module in modules.items())

@@ -195,8 +195,6 @@ class _Evaluation:
             return Reshape(tuple(value.shape[1:]))
         kind = ruled_kind(type(module))
         reason = "has no rule" if kind is None else refusal(module)
-        if module._forward_pre_hooks:
-            reason = "has hooks that may change it; use torch.nn.utils.parametrizations"
         if reason is not None:
             raise RefusedCall(reason)
         return ModulePath(_name(node))

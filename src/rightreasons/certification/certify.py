@@ -30,6 +30,7 @@ from rightreasons.certification.evidence import (
     search_margin,
 )
 from rightreasons.certification.region import Region, region_of
+from rightreasons.core.alterations import refuse_altered_modules
 from rightreasons.core.checks import check_choice, check_integer, check_range, positive_float
 from rightreasons.core.model_modes import innermost, test_time_mode
 from rightreasons.core.progress import track
@@ -122,6 +123,7 @@ def certify(
         raise InvalidBatchError(
             "Expected data with masks (1 where the model must not look) to certify, but got none."
         )
+    refuse_altered_modules(model)  # before the copy: a replaced method belongs to the original
     core = innermost(model)
     double_model = copy.deepcopy(core).double().eval().requires_grad_(False)
     samples: list[Verdict] = []

@@ -137,6 +137,7 @@ def record_outputs(
                 output.requires_grad_()
             outputs[name] = output
 
+        hook.only_records = True  # type: ignore[attr-defined]
         return hook
 
     hooks = [modules[name].register_forward_hook(record(name)) for name in layers]

@@ -5,7 +5,8 @@ down every call. Four things go wrong without care, and are seen to here:
 
 - A model that is one layer would not be a call in its own graph: wrap it with `TracedModel`.
 - A ``forward`` that keeps something (``self.last = x``) keeps a proxy: attributes are put back.
-- Hooks expect tensors and may be the user's own: they do not run unless asked for.
+- Hooks expect tensors and may be the user's own: they do not run unless asked for. What reads a
+  layer by its class must refuse those it cannot see: `refuse_altered_modules`.
 - A subclass may have a ``forward`` of its own, and then is not the layer its parent is: `runs_as`.
 """
 
@@ -21,6 +22,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, fx, nn
 
+from rightreasons.core.alterations import alteration, structure_of
 from rightreasons.core.model_modes import test_time_mode
 from rightreasons.errors import UnsupportedLayerError
 
@@ -67,6 +69,7 @@ def trace_graph(
     *,
     is_leaf: Callable[[nn.Module], bool] | None = None,
     with_hooks: bool = False,
+    keeps_in_place: bool = False,
     problem: str = "but its code depends on values",
     remedy: str = "",
 ) -> fx.Graph:
@@ -79,6 +82,8 @@ def trace_graph(
         root: A `TracedModel`, or the model itself if its own names must stay.
         is_leaf: Whether a module is one call, apart from PyTorch's own layers, which always are.
         with_hooks: Whether hooks of modules that are not leaves run, and are traced too.
+        keeps_in_place: Whether ``x += y`` is written down as ``operator.iadd``, which it is for a
+            tensor, and not as a sum that leaves ``x`` alone.
         problem: Second part of the message if the model cannot be traced.
         remedy: Last part of that message.
 
@@ -93,7 +98,8 @@ def trace_graph(
     below = [module for module in root.modules() if module is not root]
     with restored_attributes(below):
         try:
-            return _Tracer(is_leaf, with_hooks=with_hooks).trace(root)
+            tracer = _Tracer(is_leaf, with_hooks=with_hooks, keeps_in_place=keeps_in_place)
+            return tracer.trace(root)
         except Exception as error:  # the user's code may do anything with a proxy
             words = f"Expected a model that torch.fx can trace, {problem}: {error} {remedy}"
             raise UnsupportedLayerError(words.rstrip()) from error
@@ -195,14 +201,14 @@ class SplitNet:
     tail: nn.Module
 
 
-_split_nets: WeakKeyDictionary[nn.Module, tuple[tuple[int, ...], SplitNet | None]]
-_split_nets = WeakKeyDictionary()  # by model, with the identities of its modules at that time
+_split_nets: WeakKeyDictionary[nn.Module, tuple[tuple[Any, ...], SplitNet | None]]
+_split_nets = WeakKeyDictionary()  # by model, with its modules and their attributes at that time
 
 
 def split_at_first_layer(model: nn.Module, x: Tensor) -> SplitNet | None:
     """Split ``model`` behind its first layer for inputs like ``x``; None if that is not linear.
 
-    The split is computed once for a model, and again if one of its modules is exchanged. There is
+    The split is computed once for a model, and again if a module is exchanged or changed. There is
     none for a net that cannot be traced, or whose two parts do not give what the whole gives.
 
     Example:
@@ -210,16 +216,12 @@ def split_at_first_layer(model: nn.Module, x: Tensor) -> SplitNet | None:
         >>> split_at_first_layer(net, torch.rand(5, 1, 2, 2)).name
         '1'
     """
-    signature = (*map(id, model.modules()), *x.shape[1:])
+    signature = (structure_of(model), *map(id, model.modules()), *x.shape[1:])
     if model not in _split_nets or _split_nets[model][0] != signature:
         _split_nets[model] = (signature, _split(model, x))
     split = _split_nets[model][1]
     # The tail alone would not run hooks on the model, nor on the first layer, as its user expects.
-    return None if split is None or _has_hooks(model) or _has_hooks(split.layer) else split
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks)
+    return None if split is None or alteration(model) or alteration(split.layer) else split
 
 
 def _split(model: nn.Module, x: Tensor) -> SplitNet | None:
@@ -239,9 +241,10 @@ def _trace_split(model: nn.Module) -> SplitNet | None:
     """Trace the model and split it behind its first layer."""
     # The model itself is the root, not a wrapper, so that the tail keeps the names of its modules.
     # Its own attributes are put back at the end: the tail reads tensors that tracing leaves there.
+    # Hooks inside belong to the tail.
     with restored_attributes([model]):
         try:
-            graph = trace_graph(model, with_hooks=True)  # hooks inside belong to the tail
+            graph = trace_graph(model, with_hooks=True, keeps_in_place=True)
         except UnsupportedLayerError:
             return None
         return _split_graph(model, graph)
@@ -309,15 +312,39 @@ def _equals_model(split: SplitNet, model: nn.Module, x: Tensor) -> bool:
     )
 
 
+class _InPlaceProxy(fx.Proxy):
+    """A proxy that writes down operators such as ``+=`` as what they are: they work in place."""
+
+
+def _in_place_operator(function: Callable[[Any, Any], Any]) -> Callable[..., fx.Proxy]:
+    def write_down(self: fx.Proxy, other: Any) -> fx.Proxy:
+        return self.tracer.create_proxy("call_function", function, (self, other), {})
+
+    return write_down
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or"):
+    _function = getattr(operator, f"__i{_name}__")
+    setattr(_InPlaceProxy, f"__i{_name}__", _in_place_operator(_function))
+
+
 class _Tracer(fx.Tracer):
     """A tracer with the leaves that the caller chooses."""
 
     def __init__(
-        self, is_leaf: Callable[[nn.Module], bool] | None = None, *, with_hooks: bool = False
+        self,
+        is_leaf: Callable[[nn.Module], bool] | None = None,
+        *,
+        with_hooks: bool = False,
+        keeps_in_place: bool = False,
     ) -> None:
         super().__init__()
         self._is_leaf = is_leaf
         self._with_hooks = with_hooks
+        self._keeps_in_place = keeps_in_place
+
+    def proxy(self, node: fx.Node) -> fx.Proxy:
+        return _InPlaceProxy(node, self) if self._keeps_in_place else super().proxy(node)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         del module_qualified_name
