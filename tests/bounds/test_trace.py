@@ -206,3 +206,82 @@ def test_hooks_that_record_outputs_are_no_hindrance():
     model, outputs = plain_net(), {}
     with record_outputs(model, ["1.0"], outputs):
         bounds(model, 4)
+
+
+def added(m, x):
+    skip = h = m.linear(x)
+    h += 1
+    return skip + h
+
+
+def returned(m, x):
+    skip = h = m.linear(x)
+    h += 1
+    return skip
+
+
+def viewed(m, x):
+    h = m.linear(x)
+    view = h.view(-1, 2, 2)
+    h.mul_(2)
+    return view.flatten(1)
+
+
+def viewed_last(m, x):
+    h = m.linear(x)
+    view = h[:, :2]
+    h.mul_(2)
+    return view
+
+
+def own_input(m, x):
+    x.mul_(2)
+    return m.linear(x)
+
+
+def given_out(m, x):
+    h = m.linear(x)
+    return torch.add(h, 1, out=h)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (added, "`add` .its input was overwritten in place"),
+        (returned, "the output .overwritten in place"),
+        (viewed, "`flatten` .its input was overwritten in place"),
+        (viewed_last, "the output .overwritten in place"),
+        (own_input, "`linear` .Linear: its input was overwritten in place"),
+        (given_out, "`add` .writes into `out`"),
+    ],
+)
+def test_names_for_one_tensor_that_is_overwritten_are_refused(function, words):
+    with pytest.raises(UnsupportedLayerError, match=words):
+        bounds(Forward(function, linear=nn.Linear(4, 4)), 4)
+
+
+def test_sums_in_place_are_fine_where_nothing_is_read_again():
+    def function(m, x):
+        h = m.linear(x)
+        h += x
+        h -= 1
+        h *= 2
+        h /= 3
+        return h
+
+    model, x = Forward(function, linear=nn.Linear(4, 4)), torch.rand(2, 4)
+    torch.testing.assert_close(output_bounds(model, x, x, outward=False).lower, model(x))
+
+
+def test_a_forward_that_changes_a_buffer_is_refused():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(1))
+
+        def forward(self, x):
+            self.calls.add_(1)
+            return x * self.calls
+
+    with pytest.raises(UnsupportedLayerError, match="but it changes `calls`. Change it only"):
+        bounds(Counts(), 4)

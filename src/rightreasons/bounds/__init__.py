@@ -20,6 +20,7 @@ from rightreasons.bounds.functions import lowest_margins as lowest_margins
 from rightreasons.bounds.functions import margin_bounds as margin_bounds
 from rightreasons.bounds.functions import output_bounds as output_bounds
 from rightreasons.bounds.functions import output_box as output_box
+from rightreasons.bounds.functions import refuse_jumps as refuse_jumps
 from rightreasons.bounds.linear import LinearMap as LinearMap
 from rightreasons.bounds.linear import linear_map as linear_map
 from rightreasons.bounds.network import Network as Network
@@ -48,4 +49,5 @@ __all__ = [
     "network_of",
     "output_bounds",
     "output_box",
+    "refuse_jumps",
 ]

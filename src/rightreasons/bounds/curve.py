@@ -21,7 +21,15 @@ from rightreasons.bounds.box import (
 )
 from rightreasons.errors import UnsupportedLayerError
 
-__all__ = ["Curve", "curve", "curve_backward", "curve_forward", "jump_height", "slope_ends"]
+__all__ = [
+    "Curve",
+    "curve",
+    "curve_backward",
+    "curve_forward",
+    "jump_height",
+    "jumps",
+    "slope_ends",
+]
 
 Turns = tuple[tuple[float, float], ...]
 """Turning points: pairs of an argument and the function's value there."""
@@ -215,15 +223,23 @@ def jump_height(activation: Curve, box: Box, *, outward: bool) -> Tensor:
     A curve departs from its slopes by as much.
     """
     lower, upper = box.ends(outward=outward)
+    height = torch.zeros_like(lower)
+    for argument, jump in jumps(activation).items():
+        height = height + _is_inside(argument, lower, upper, outward=outward) * jump
+    return height
+
+
+def jumps(activation: Curve) -> dict[float, float]:
+    """The arguments at which a curve jumps, with the heights of the jumps.
+
+    Example:
+        >>> jumps(curve(nn.Tanh())), list(jumps(curve(nn.Softplus(threshold=1.0))))
+        ({}, [1.0])
+    """
     values: dict[float, list[float]] = {}
     for argument, value in activation.turns:
         values.setdefault(argument, []).append(value)
-    height = torch.zeros_like(lower)
-    for argument, sides in values.items():
-        if len(sides) > 1:
-            inside = _is_inside(argument, lower, upper, outward=outward)
-            height = height + inside * (max(sides) - min(sides))
-    return height
+    return {place: max(sides) - min(sides) for place, sides in values.items() if len(sides) > 1}
 
 
 def _include_turns(

@@ -23,9 +23,16 @@ from rightreasons.bounds.box import (
 )
 from rightreasons.bounds.crown import crown_boxes, intersect, row_minima
 from rightreasons.bounds.crown_gradient import gradient_ends
+from rightreasons.bounds.curve import curve, jumps
 from rightreasons.bounds.network import Network, Node, network_of
-from rightreasons.bounds.rule import ruled_kind
+from rightreasons.bounds.rule import is_curved, ruled_kind
+from rightreasons.bounds.spot_check import (
+    refuse_wrong_gradients,
+    refuse_wrong_margins,
+    refuse_wrong_outputs,
+)
 from rightreasons.core.checks import check_choice, check_flag
+from rightreasons.errors import UnsupportedLayerError
 from rightreasons.types import Interval, Target
 
 __all__ = [
@@ -38,9 +45,11 @@ __all__ = [
     "output_bounds",
     "output_box",
     "probability_ends",
+    "refuse_jumps",
     "target_gradient",
 ]
 
+_HIGHEST_JUMP = 1e-6  # below the rounding error of single precision
 _MOST_PAIRS = 2**20  # most elements in a table of differences of weights
 
 
@@ -55,7 +64,8 @@ def output_bounds(
     """Bounds of a model's outputs for all inputs between two ends.
 
     The model is bounded as at test time, whatever its mode, and is not changed. Gradients of the
-    bounds reach its weights.
+    bounds reach its weights. The model itself is evaluated at the centre of the box and at three
+    corners, and bounds that do not hold its values are refused.
 
     Args:
         model: Any that `torch.fx` can trace into layers that have rules.
@@ -71,6 +81,7 @@ def output_bounds(
 
     Raises:
         UnsupportedLayerError: For layers without rules, all at once with their paths.
+        CertificateError: If the model's own values at some points lie outside.
 
     Example:
         >>> import torch
@@ -93,6 +104,7 @@ def output_bounds(
             boxes = crown_boxes(network, box, outward=outward)
             tight = widen_overflowed(boxes[-1].ends(outward=outward), boxes)
             ends = intersect(ends, tight)
+        refuse_wrong_outputs(model, network, Interval(lower, upper), ends, outward=outward)
     return Interval(*ends)
 
 
@@ -142,6 +154,7 @@ def margin_bounds(
             # All three are lower bounds, so that the largest is one.
             for bound in (interval_margins(network, boxes, y, outward=outward), tight):
                 margins = torch.maximum(margins, _widen_overflowed_margins(bound, boxes, y))
+        refuse_wrong_margins(model, network, Interval(lower, upper), y, margins, outward=outward)
     return margins
 
 
@@ -204,6 +217,9 @@ def input_gradient_bounds(
             ends = intersect(ends, tighter)
             lines = gradient_ends(network, boxes, gradients, chosen, outward=outward)
             ends = intersect(ends, widen_overflowed(lines, [*boxes, *gradients]))
+        refuse_wrong_gradients(
+            model, network, Interval(lower, upper), y, target, ends, chosen, outward=outward
+        )
     if columns is None:
         ends = ends[0].reshape(lower.shape), ends[1].reshape(lower.shape)
     return Interval(*ends)
@@ -275,6 +291,28 @@ def lowest_margins(
         network = network_of(model, box.center)
         boxes = _node_boxes(network, box, method, outward=outward)
         return interval_margins(network, boxes, y, outward=outward)
+
+
+def refuse_jumps(model: nn.Module, example: Tensor) -> None:
+    """Raise if a layer jumps, so that bounds of its slope say nothing about how much it changes.
+
+    Args:
+        model: Any that `network_of` takes.
+        example: Samples ``(N, *S)``; only their shape and type count.
+
+    Raises:
+        UnsupportedLayerError: For the first layer that jumps by more than rounding does.
+    """
+    for node in network_of(model, example).nodes:
+        if not is_curved(type(node.layer)):
+            continue
+        height = max(jumps(curve(node.layer)).values(), default=0.0)
+        if height > _HIGHEST_JUMP:
+            raise UnsupportedLayerError(
+                "Expected layers without jumps, so that bounds of the gradient bound the change, "
+                f"but got `{node.name}` ({type(node.layer).__name__}), which jumps by "
+                f"{height:.3g}. Give a Softplus its usual threshold of 20."
+            )
 
 
 def interval_margins(network: Network, boxes: list[Box], y: Tensor, *, outward: bool) -> Tensor:

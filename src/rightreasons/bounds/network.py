@@ -17,15 +17,14 @@ from rightreasons.bounds.combination import Elementwise
 from rightreasons.bounds.operation import Constant
 from rightreasons.bounds.rule import backward_bounds, forward_bounds
 from rightreasons.bounds.trace import ModulePath, Plan, plan_of
-from rightreasons.core.alterations import refuse_altered_modules
+from rightreasons.core.alterations import refuse_altered_modules, structure_of
 from rightreasons.core.model_modes import innermost
 from rightreasons.core.tracing import TracedModel, run_node
 
-__all__ = ["Network", "Node", "network_of"]
+__all__ = ["Network", "Node", "core_of", "network_of"]
 
-_Structure = tuple[tuple[str, type], ...]
-# What tracing found, by model: the kinds of its modules then, and a plan for each input signature.
-_PLANS: WeakKeyDictionary[nn.Module, tuple[_Structure, dict[Any, Plan]]] = WeakKeyDictionary()
+# What tracing found, by model: its structure then, and a plan for each input signature.
+_PLANS: WeakKeyDictionary[nn.Module, tuple[Any, dict[Any, Plan]]] = WeakKeyDictionary()
 
 
 class Node(NamedTuple):
@@ -83,12 +82,17 @@ class Network(NamedTuple):
         return gradients
 
 
+def core_of(model: nn.Module) -> nn.Module:
+    """The model without wrappers for several devices and without compilation."""
+    return innermost(getattr(innermost(model), "_orig_mod", model))
+
+
 def network_of(model: nn.Module, example: Tensor) -> Network:
     """The layers of a model, with the parameters and statistics it has now.
 
-    The model is traced when it is first seen with samples of this shape, and again if a module in
-    it was exchanged for one of another kind. Hooks and replaced methods are refused, since no rule
-    knows what they do.
+    The model is traced when it is first seen with samples of this shape. It is traced again if a
+    module in it was exchanged or an attribute has another value. Hooks and replaced methods are
+    refused, since no rule knows what they do.
 
     Args:
         model: Any that `torch.fx` can trace; wrappers for several devices are taken off.
@@ -104,9 +108,9 @@ def network_of(model: nn.Module, example: Tensor) -> Network:
         [('0', (0,)), ('1', (1,))]
     """
     refuse_altered_modules(model)
-    core = innermost(getattr(innermost(model), "_orig_mod", model))
+    core = core_of(model)
     modules = dict(core.named_modules(remove_duplicate=False))
-    structure = tuple((name, type(module)) for name, module in modules.items())
+    structure = structure_of(core)
     known = _PLANS.get(core)
     if known is None or known[0] != structure:
         known = _PLANS[core] = (structure, {})

@@ -82,13 +82,21 @@ def plan_of(model: nn.Module, example: Tensor) -> Plan:
     """
     with test_time_mode(model), torch.inference_mode(False), torch.no_grad():
         root = TracedModel(model)
+        states = _state_versions(model)
         graph = trace_graph(
             root,
             is_leaf=_is_leaf,
+            keeps_in_place=True,
             problem="but its forward pass depends on the values of its input or calls what cannot "
             "be traced",
             remedy="Bound a part of it that can be traced, or rewrite `if` and `for` on tensors.",
         )
+        changed = [name for name, state in _state_versions(model).items() if state != states[name]]
+        if changed:
+            raise UnsupportedLayerError(
+                "Expected a forward pass that leaves parameters and buffers alone at test time, "
+                f"but it changes `{changed[0]}`. Change it only if `self.training`."
+            )
         two, three = (_Evaluation(root, graph, example, size).plan() for size in (2, 3))
     if repr(two.steps) != repr(three.steps):
         raise UnsupportedLayerError(
@@ -96,6 +104,12 @@ def plan_of(model: nn.Module, example: Tensor) -> Plan:
             "size of the batch. Do not use `x.size(0)` but to reshape."
         )
     return two
+
+
+def _state_versions(model: nn.Module) -> dict[str, tuple[int, int]]:
+    """Which tensors are the model's parameters and buffers, and how often they were written."""
+    named = (*model.named_parameters(), *model.named_buffers())
+    return {n: (id(t), 0 if t.is_inference() else t._version) for n, t in named}
 
 
 class _Evaluation:
@@ -125,6 +139,7 @@ class _Evaluation:
         for node in self.graph.nodes:
             if node.op == "placeholder":
                 self.values[node], self.numbers[node] = self.example, 0
+                self.versions[node] = self.example._version
             elif node.op == "output":
                 self._check_output(node)
             else:
@@ -143,10 +158,8 @@ class _Evaluation:
 
     def _visit(self, node: fx.Node) -> None:
         sources = [source for source in node.all_input_nodes if source in self.numbers]
-        for source in sources:
-            value = self.values[source]
-            if source in self.versions and value._version != self.versions[source]:
-                self._refuse(node, "its input was overwritten in place before")
+        if any(map(self._is_overwritten, sources)):
+            self._refuse(node, "its input was overwritten in place before")
         value = self.values[node] = self._evaluate(node)
         if not sources:
             if isinstance(value, Tensor):
@@ -209,6 +222,8 @@ class _Evaluation:
             return None
         if name is None or name not in OPERATIONS:
             raise RefusedCall("has no rule")
+        if "out" in kwargs:
+            raise RefusedCall("writes into `out`")
         layer = OPERATIONS[name](Call(name, args, kwargs, tuple(value.shape)))
         reason = refusal(layer)
         if reason is not None:
@@ -228,6 +243,12 @@ class _Evaluation:
         result = node.args[0]
         if not isinstance(result, fx.Node) or result not in self.numbers:
             self.refused.append("the output (not one tensor that depends on the input)")
+        elif self._is_overwritten(result):
+            self.refused.append("the output (overwritten in place before it is returned)")
+
+    def _is_overwritten(self, node: fx.Node) -> bool:
+        """Whether PyTorch has written into a value, or what it is a view of, since it was made."""
+        return node in self.versions and self.values[node]._version != self.versions[node]
 
     def _refuse(self, node: fx.Node, reason: str) -> None:
         kind = ""
