@@ -7,10 +7,18 @@ from tests.reference import metrics as slow
 from torch import nn
 
 import rightreasons as rr
+from rightreasons.bounds import Box
 from rightreasons.datasets import Card, InMemory
-from rightreasons.errors import InvalidBatchError, InvalidSettingError, UnknownNameError
+from rightreasons.errors import (
+    CertificateError,
+    InvalidBatchError,
+    InvalidSettingError,
+    UnknownNameError,
+    UnsupportedLayerError,
+)
 from rightreasons.metrics import CertifiedChange, GradientFragility
 from rightreasons.metrics.box import BoxMetric, draw_start_points
+from rightreasons.probe.masked import MaskedFeatures
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Interval
 
@@ -309,3 +317,45 @@ def test_a_batch_without_an_index(tiny_net, tiny_batch):
     box = Interval(probe.masked.values, probe.masked.values)
     with pytest.raises(InvalidBatchError, match="Expected batches with an `index`"):
         draw_start_points(probe, box, num_points=1, seed=0)
+
+
+def prepared(kind, batch, **settings):
+    metric = kind(**settings)
+    metric.prepare(InMemory(batch, Card()))
+    return metric
+
+
+def measure(metric, net, batch):
+    batch = batch.replace(index=torch.arange(len(batch)))
+    return metric.measure(
+        Probe.at_test_time(net, batch, needs_gradient="inside", create_graph=False)
+    )
+
+
+def test_a_layer_that_jumps_changes_more_than_its_slope_says_and_is_refused():
+    net = nn.Sequential(nn.Linear(4, 1), nn.Softplus(threshold=1.0), nn.Linear(1, 3)).double()
+    batch = change_batch(0)
+    with pytest.raises(UnsupportedLayerError, match=r"without jumps.*`1` \(Softplus\).*by 0.313"):
+        measure(prepared(CertifiedChange, batch), net, batch)
+    net[1] = nn.Softplus()
+    measure(prepared(CertifiedChange, batch), net, batch)
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"), [(CertifiedChange, "change"), (GradientFragility, "width of the gradient")]
+)
+def test_an_attack_that_finds_more_than_was_proved_is_an_error(monkeypatch, kind, what):
+    net, batch = change_net(0), change_batch(0)
+    metric = prepared(kind, batch, epsilon=0.5)
+    rows = measure(metric, net, batch)
+    assert bool((rows["attack"] <= rows["proved"] * (1 + 1e-9)).all())
+    gradient_box = MaskedFeatures.gradient_box
+
+    def too_small(self, interval, target):
+        logits, gradient = gradient_box(self, interval, target)
+        return logits, Box(0.01 * gradient.center, 0.01 * gradient.radius)
+
+    monkeypatch.setattr(MaskedFeatures, "gradient_box", too_small)
+    words = f"Expected an attack to find no larger {what} than was proved, but `{kind.name}` found"
+    with pytest.raises(CertificateError, match=words):
+        measure(metric, net, batch)

@@ -9,10 +9,11 @@ from torch import Tensor
 from typing_extensions import override
 
 from rightreasons.attacks import GradientSize, climb
+from rightreasons.bounds import refuse_jumps
 from rightreasons.core.checks import check_flag, check_integer, positive_float
 from rightreasons.core.rng import sample_noise
 from rightreasons.datasets.dataset import Dataset
-from rightreasons.errors import InvalidBatchError
+from rightreasons.errors import CertificateError, InvalidBatchError
 from rightreasons.metrics.metric import Metric, Rows, refuse_without_masks
 from rightreasons.probe.masked import MaskedFeatures
 from rightreasons.probe.probe import Need, Probe
@@ -23,6 +24,8 @@ __all__ = ["BoxMetric", "CertifiedChange", "GradientFragility", "draw_start_poin
 
 STEP_SIZE = 0.25
 """First step of a search, as a fraction of the box's width."""
+ROUNDING = 1e-3
+"""Relative error of bounds in single precision that are rounded to nearest."""
 
 
 class BoxMetric(Metric):
@@ -73,6 +76,26 @@ class BoxMetric(Metric):
             )
         return masked.box(self.epsilon, self._valid_range)
 
+    def _refuse_less_than_found(
+        self, what: str, proved: Tensor, found: Tensor, *, size: Tensor
+    ) -> None:
+        """Raise if an attack found more than was proved, by more than rounding explains.
+
+        Args:
+            what: What is bounded.
+            proved: The bounds, ``(N,)``.
+            found: What an attack found, ``(N,)``.
+            size: Magnitude of the numbers whose rounding counts, ``(N,)``.
+        """
+        beyond = found > proved + ROUNDING * (proved.abs() + size + 1e-6)
+        if bool(beyond.any()):
+            first = int(beyond.nonzero()[0])
+            raise CertificateError(
+                f"Expected an attack to find no larger {what} than was proved, but `{self.name}` "
+                f"found {float(found[first]):.6g} where {float(proved[first]):.6g} was proved. The "
+                "rule of a layer is wrong: if it is your own, check it."
+            )
+
 
 class CertifiedChange(BoxMetric):
     r"""The most a target can change inside the box, from bounds of its gradient.
@@ -83,7 +106,7 @@ class CertifiedChange(BoxMetric):
         \quad\text{with}\quad l \le \nabla_x t \le u \;\;\text{in the box}
 
     where :math:`r_d` is the distance that feature d can move: :math:`\epsilon m_d`, or less where
-    the valid range ends earlier on both sides.
+    the valid range ends earlier on both sides. Layers that jump are refused.
 
     ======================== ==============================================================
     ``certified_change``     mean over samples with a mask
@@ -115,16 +138,20 @@ class CertifiedChange(BoxMetric):
     def measure(self, probe: Probe) -> Rows:
         masked = probe.masked
         box = self.box(masked)
+        refuse_jumps(probe.model, probe.features)
         values = masked.values.detach()
         reach = torch.maximum(box.upper - values, values - box.lower)
         with torch.no_grad():
             _, gradient = masked.gradient_box(box, self.target)
         steepest = gradient.center.abs() + gradient.radius
         moved = torch.where(reach == 0, 0.0, reach * steepest).double()
+        proved, attack = moved.sum(dim=1), self._largest_change(probe, box)
+        nominal = self.target(probe.logits, masked.y).detach().abs().double()
+        self._refuse_less_than_found("change", proved, attack, size=nominal)
         return {
             "counts": probe.mask.flatten(1).any(dim=1),
-            "proved": moved.sum(dim=1),
-            "attack": self._largest_change(probe, box),
+            "proved": proved,
+            "attack": attack,
         }
 
     @override
@@ -232,6 +259,11 @@ class GradientFragility(BoxMetric):
         rows = {"counts": probe.mask.flatten(1).any(dim=1)}
         rows |= _columns("proved", mask, self._proved_width(probe))
         rows |= _columns("attack", mask, searched.upper - searched.lower)
+        widest = torch.maximum(searched.lower.abs(), searched.upper.abs())
+        size = _columns("size", mask, widest)["size_max"]
+        for name in ("", "_max"):
+            found, proved = rows[f"attack{name}"], rows[f"proved{name}"]
+            self._refuse_less_than_found("width of the gradient", proved, found, size=size)
         if self.core:
             batch = probe.batch.replace(mask=1 - probe.mask)
             core = Probe.at_test_time(
