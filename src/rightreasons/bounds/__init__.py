@@ -20,12 +20,12 @@ from rightreasons.bounds.functions import lowest_margins as lowest_margins
 from rightreasons.bounds.functions import margin_bounds as margin_bounds
 from rightreasons.bounds.functions import output_bounds as output_bounds
 from rightreasons.bounds.functions import output_box as output_box
-from rightreasons.bounds.functions import refuse_jumps as refuse_jumps
 from rightreasons.bounds.linear import LinearMap as LinearMap
 from rightreasons.bounds.linear import linear_map as linear_map
 from rightreasons.bounds.network import Network as Network
 from rightreasons.bounds.network import Node as Node
 from rightreasons.bounds.network import network_of as network_of
+from rightreasons.bounds.network import refuse_jumps as refuse_jumps
 from rightreasons.bounds.rule import backward_bounds as backward_bounds
 from rightreasons.bounds.rule import forward_bounds as forward_bounds
 from rightreasons.bounds.rule import layer_kinds as layer_kinds

@@ -23,16 +23,14 @@ from rightreasons.bounds.box import (
 )
 from rightreasons.bounds.crown import crown_boxes, intersect, row_minima
 from rightreasons.bounds.crown_gradient import gradient_ends
-from rightreasons.bounds.curve import curve, jumps
 from rightreasons.bounds.network import Network, Node, network_of
-from rightreasons.bounds.rule import is_curved, ruled_kind
+from rightreasons.bounds.rule import ruled_kind
 from rightreasons.bounds.spot_check import (
     refuse_wrong_gradients,
     refuse_wrong_margins,
     refuse_wrong_outputs,
 )
 from rightreasons.core.checks import check_choice, check_flag
-from rightreasons.errors import UnsupportedLayerError
 from rightreasons.types import Interval, Target
 
 __all__ = [
@@ -45,11 +43,9 @@ __all__ = [
     "output_bounds",
     "output_box",
     "probability_ends",
-    "refuse_jumps",
     "target_gradient",
 ]
 
-_HIGHEST_JUMP = 1e-6  # below the rounding error of single precision
 _MOST_PAIRS = 2**20  # most elements in a table of differences of weights
 
 
@@ -291,28 +287,6 @@ def lowest_margins(
         network = network_of(model, box.center)
         boxes = _node_boxes(network, box, method, outward=outward)
         return interval_margins(network, boxes, y, outward=outward)
-
-
-def refuse_jumps(model: nn.Module, example: Tensor) -> None:
-    """Raise if a layer jumps, so that bounds of its slope say nothing about how much it changes.
-
-    Args:
-        model: Any that `network_of` takes.
-        example: Samples ``(N, *S)``; only their shape and type count.
-
-    Raises:
-        UnsupportedLayerError: For the first layer that jumps by more than rounding does.
-    """
-    for node in network_of(model, example).nodes:
-        if not is_curved(type(node.layer)):
-            continue
-        height = max(jumps(curve(node.layer)).values(), default=0.0)
-        if height > _HIGHEST_JUMP:
-            raise UnsupportedLayerError(
-                "Expected layers without jumps, so that bounds of the gradient bound the change, "
-                f"but got `{node.name}` ({type(node.layer).__name__}), which jumps by "
-                f"{height:.3g}. Give a Softplus its usual threshold of 20."
-            )
 
 
 def interval_margins(network: Network, boxes: list[Box], y: Tensor, *, outward: bool) -> Tensor:

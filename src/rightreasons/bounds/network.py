@@ -14,15 +14,18 @@ from torch import Tensor, fx, nn
 
 from rightreasons.bounds.box import Box, precision, underflow_error
 from rightreasons.bounds.combination import Elementwise
+from rightreasons.bounds.curve import curve, jumps
 from rightreasons.bounds.operation import Constant
-from rightreasons.bounds.rule import backward_bounds, forward_bounds
+from rightreasons.bounds.rule import backward_bounds, forward_bounds, is_curved
 from rightreasons.bounds.trace import ModulePath, Plan, plan_of
 from rightreasons.core.alterations import refuse_altered_modules, structure_of
 from rightreasons.core.model_modes import innermost
 from rightreasons.core.tracing import TracedModel, run_node
+from rightreasons.errors import UnsupportedLayerError
 
-__all__ = ["Network", "Node", "core_of", "network_of"]
+__all__ = ["Network", "Node", "core_of", "network_of", "refuse_jumps"]
 
+_HIGHEST_JUMP = 1e-6  # below the rounding error of single precision
 # What tracing found, by model: its structure then, and a plan for each input signature.
 _PLANS: WeakKeyDictionary[nn.Module, tuple[Any, dict[Any, Plan]]] = WeakKeyDictionary()
 
@@ -118,6 +121,28 @@ def network_of(model: nn.Module, example: Tensor) -> Network:
     if signature not in known[1]:
         known[1][signature] = plan_of(core, example[:1].detach())
     return _fill_in(known[1][signature], core, modules)
+
+
+def refuse_jumps(model: nn.Module, example: Tensor) -> None:
+    """Raise if a layer jumps, so that bounds of its slope say nothing about how much it changes.
+
+    Args:
+        model: Any that `network_of` takes.
+        example: Samples ``(N, *S)``; only their shape and type count.
+
+    Raises:
+        UnsupportedLayerError: For the first layer that jumps by more than rounding does.
+    """
+    for node in network_of(model, example).nodes:
+        if not is_curved(type(node.layer)):
+            continue
+        height = max(jumps(curve(node.layer)).values(), default=0.0)
+        if height > _HIGHEST_JUMP:
+            raise UnsupportedLayerError(
+                "Expected layers without jumps, so that bounds of the gradient bound the change, "
+                f"but got `{node.name}` ({type(node.layer).__name__}), which jumps by "
+                f"{height:.3g}. Give a Softplus its usual threshold of 20."
+            )
 
 
 def _fill_in(plan: Plan, model: nn.Module, modules: dict[str, nn.Module]) -> Network:

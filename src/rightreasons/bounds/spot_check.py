@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from rightreasons.bounds.box import Box, precision, widen_overflowed
 from rightreasons.bounds.network import Network, core_of
 from rightreasons.core.model_modes import test_time_mode
+from rightreasons.core.tracing import restored_attributes
 from rightreasons.errors import CertificateError
 from rightreasons.types import Interval, Target
 
@@ -126,7 +127,7 @@ def _points(inputs: Interval) -> Iterator[tuple[str, Tensor]]:
 @contextmanager
 def _as_at_test_time(model: nn.Module) -> Iterator[nn.Module]:
     core = core_of(model)
-    with torch.inference_mode(False), test_time_mode(core):
+    with torch.inference_mode(False), test_time_mode(core), restored_attributes(core.modules()):
         yield core
 
 
