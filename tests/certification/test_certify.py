@@ -34,7 +34,7 @@ def statuses(result):
 def test_what_is_verified_cannot_be_changed(net_of, batch_of, hidden, epsilon):
     for seed in range(3):
         net, batch = net_of(seed, hidden=hidden), batch_of(seed)
-        certificate = rr.certify(net, batch, epsilon=epsilon)
+        certificate = rr.certify(net, batch, epsilon=epsilon, valid_range=(0, 1))
         sure = torch.tensor([status in ("verified", "nothing") for status in statuses(certificate)])
         shares = torch.linspace(0, 1, 9)
         for first, second in itertools.product(shares, shares):
@@ -61,11 +61,11 @@ def test_a_model_that_does_not_read_the_masked_part_is_verified_over_the_full_ra
     columns = (taken.mask != 0).any(dim=0).flatten().nonzero().flatten()
     first = next(module for module in net.modules() if isinstance(module, nn.Linear))
     first.weight.data[:, columns] = 0
-    summary = rr.certify(net, taken, epsilon=None).summary
+    summary = rr.certify(net, taken, epsilon=None, valid_range=(0, 1)).summary
     assert summary["shares"]["verified"] == 1
     assert summary["loss_gradient"]["proved"]["max"] < 1e-6
     first.weight.data[:, columns] = 20 * torch.randn(12, len(columns))
-    summary = rr.certify(net, taken, epsilon=None).summary
+    summary = rr.certify(net, taken, epsilon=None, valid_range=(0, 1)).summary
     assert summary["shares"]["verified"] < 0.1
     assert summary["shares"]["refuted"] > 0.8
 
@@ -91,7 +91,10 @@ def test_the_same_seed_gives_the_same_certificate(net_of, batch_of):
 
 
 def test_says_of_which_model_and_data_it_is(net_of, batch_of):
-    net, data = net_of(), InMemory(batch_of(), Card(name="numbers", groups=("a", "b", "c")))
+    net, data = (
+        net_of(),
+        InMemory(batch_of(), Card(name="numbers", groups=("a", "b", "c"), valid_range=(0, 1))),
+    )
     certificate = rr.certify(net, data, epsilon=None, method="ibp", **FEW)
     assert certificate.model_sha256 == model_digest(net.state_dict())
     assert certificate.data_sha256 == data.digest()
@@ -119,7 +122,7 @@ def test_the_valid_range_is_the_card_s_unless_given(net_of, batch_of):
 
 def test_only_a_few_counterexamples_are_kept(net_of, batch_of):
     net, batch = net_of(scale=4.0), batch_of(size=60)
-    certificate = rr.certify(net, batch, epsilon=None, batch_size=16)
+    certificate = rr.certify(net, batch, epsilon=None, valid_range=(0, 1), batch_size=16)
     assert certificate.summary["counts"]["refuted"] > 10
     assert len(certificate.counterexamples) == 10
 
@@ -365,3 +368,35 @@ def test_a_model_with_hooks_or_a_replaced_forward_is_refused(net_of, batch_of):
     net.forward = lambda x: -forward(x)
     with pytest.raises(UnsupportedLayerError, match="`model` .*its `forward` was replaced"):
         rr.certify(net, batch_of(), epsilon=0.1)
+
+
+def test_a_batch_of_the_user_s_own_has_no_range_in_silence(net_of, batch_of):
+    words = "Expected a `valid_range` for features that may take every valid value, but neither"
+    for data in (batch_of(), InMemory(batch_of()), InMemory(batch_of(), Card(name="mine"))):
+        with pytest.raises(InvalidSettingError, match=words):
+            rr.certify(net_of(), data, epsilon=None, **FEW)
+        assert rr.certify(net_of(), data, epsilon=0.1, **FEW).settings["valid_range"] is None
+        told = rr.certify(net_of(), data, epsilon=None, valid_range=(-2, 2), **FEW)
+        assert told.settings["valid_range"] == (-2, 2)
+
+
+def test_data_outside_the_stated_range_are_refused(net_of, batch_of):
+    batch = batch_of()
+    standardised = batch.replace(x=4 * batch.x - 2)
+    words = (
+        r"Expected values from 0 to 1, the valid range, but got -1\.\S+ to 1\.\S+ Give the range"
+    )
+    for settings in ({"valid_range": (0, 1)}, {"epsilon": 0.1, "valid_range": (0, 1)}):
+        with pytest.raises(InvalidBatchError, match=words):
+            rr.certify(net_of(), standardised, **{"epsilon": None, **settings})
+    carded = InMemory(standardised, Card(valid_range=(0.0, 1.0)))
+    with pytest.raises(InvalidBatchError, match=words):
+        rr.certify(net_of(), carded, epsilon=None)
+
+
+def test_without_a_range_features_move_by_epsilon_on_both_sides():
+    net = nn.Linear(1, 2)
+    net.weight.data = torch.tensor([[1.0], [-1.0]])
+    net.bias.data = torch.tensor([0.5, -0.5])  # class 1 below -0.5
+    batch = rr.Batch(x=torch.tensor([[-0.3]]), y=torch.tensor([0]), mask=torch.ones(1, 1))
+    assert statuses(rr.certify(net, batch, epsilon=0.4, **FEW)) == ["refuted"]

@@ -102,3 +102,23 @@ def test_samples_change_and_all_else_stays():
     assert data.groups is base.groups
     assert data.has_masks
     assert data.card == base.card
+
+
+@pytest.mark.parametrize(
+    ("groups", "word"),
+    [
+        (("a", "a/n"), "a/n"),
+        (("a/low", "a"), "a/low"),
+        (("b", "worst/high"), "worst/high"),
+        (("a", "b", "a"), "a"),
+    ],
+)
+def test_groups_whose_values_have_one_name_are_refused(groups, word):
+    with pytest.raises(InvalidBatchError, match=f"two values called '{word}'. Rename the group"):
+        Card(groups=groups)
+
+
+def test_a_card_states_its_range_if_it_was_given():
+    assert not Card().states_range and not Card(name="mine").states_range
+    assert Card(valid_range=(0.0, 1.0)).states_range
+    assert rr.datasets.decoy_digits(seed=0).card.states_range

@@ -35,8 +35,8 @@ from rightreasons.core.checks import check_choice, check_integer, check_range, p
 from rightreasons.core.model_modes import innermost, test_time_mode
 from rightreasons.core.progress import track
 from rightreasons.core.rng import drawn_from
-from rightreasons.datasets import Dataset, as_dataset
-from rightreasons.errors import InvalidBatchError
+from rightreasons.datasets import Card, Dataset, as_dataset
+from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.probe.probe import move_to_model
 from rightreasons.types import Batch, Target
 
@@ -81,8 +81,8 @@ def certify(
         data: Data with masks.
         epsilon: How far masked features may move, in input units; times the mask where it is soft.
             None is the full range: they may take every valid value.
-        valid_range: Smallest and largest value of a feature; None takes the range on the data's
-            card.
+        valid_range: Smallest and largest value of a feature; None takes the range that the data's
+            card states. Without any, features are not limited, and ``epsilon`` must be given.
         method: ``"ibp"`` is interval arithmetic. ``"crown"`` adds linear relaxation (CROWN) for
             samples that are still unknown and for all gradients. It is tighter, and far slower on
             convolutional nets. ``"auto"`` relaxes for unknown samples only, and only if the net has
@@ -96,14 +96,15 @@ def certify(
     Raises:
         UnsupportedLayerError: The model has layers without bounds; all are named.
         CertificateError: A proof contradicts the model's own outputs or gradients.
-        InvalidBatchError: The data have no masks.
+        InvalidBatchError: The data have no masks, or values outside the valid range.
+        InvalidSettingError: ``epsilon`` is None and no range is known.
 
     Example:
         >>> batch = Batch(x=torch.rand(4, 2), y=torch.zeros(4).long(), mask=torch.eye(2)[[0] * 4])
         >>> model = nn.Linear(2, 2)
         >>> model.weight.data = torch.tensor([[0.0, 1.0], [0.0, -1.0]])  # does not read feature 0
         >>> model.bias.data = torch.tensor([0.5, -0.5])
-        >>> certify(model, batch, epsilon=None).summary["shares"]["verified"]
+        >>> certify(model, batch, epsilon=None, valid_range=(0, 1)).summary["shares"]["verified"]
         1.0
 
     References:
@@ -112,7 +113,7 @@ def certify(
     data = as_dataset(data)
     settings = CertificationSettings(
         epsilon=None if epsilon is None else positive_float("epsilon", epsilon),
-        valid_range=check_range(data.card.valid_range if valid_range is None else valid_range),
+        valid_range=_find_range(data.card, valid_range, epsilon),
         method=check_choice("method", method, METHODS),
         batch_size=check_integer("batch_size", batch_size),
         num_steps=check_integer("num_steps", num_steps, low=0),
@@ -150,12 +151,43 @@ def certify(
     )
 
 
+def _find_range(
+    card: Card, given: tuple[float, float] | None, epsilon: float | None
+) -> tuple[float, float] | None:
+    """The range that the user gives, else the one on the card; None is no limit."""
+    if given is not None:
+        return check_range(given)
+    if card.states_range:
+        return check_range(card.valid_range)
+    if epsilon is None:
+        raise InvalidSettingError(
+            "Expected a `valid_range` for features that may take every valid value, but neither "
+            "the call nor the data's card states one. Give the smallest and largest value, such "
+            "as valid_range=(0.0, 1.0), or an `epsilon`."
+        )
+    return None
+
+
+def _refuse_invalid_values(x: Tensor, valid_range: tuple[float, float] | None) -> None:
+    """Raise for data outside the range, since the box would not contain what the model reads."""
+    if valid_range is None or not len(x):
+        return
+    low, high = valid_range
+    slack = 1e-6 * (high - low)
+    smallest, largest = float(x.min()), float(x.max())
+    if smallest < low - slack or largest > high + slack:
+        raise InvalidBatchError(
+            f"Expected values from {low:g} to {high:g}, the valid range, but got {smallest:g} to "
+            f"{largest:g}. Give the range of the data with `valid_range`."
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class CertificationSettings:
     """The checked arguments of `certify`, as they are written into the certificate."""
 
     epsilon: float | None
-    valid_range: tuple[float, float]
+    valid_range: tuple[float, float] | None
     method: Literal["ibp", "crown", "auto"]
     batch_size: int
     num_steps: int
@@ -194,6 +226,7 @@ def certify_batch(
     """
     if batch.mask is None or batch.index is None:
         raise InvalidBatchError("Expected every batch to have masks and an index, but one has not.")
+    _refuse_invalid_values(batch.x, settings.valid_range)
     with torch.no_grad():
         logits = model(batch.x)
     refuse_non_finite(logits)

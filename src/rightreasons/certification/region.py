@@ -70,7 +70,7 @@ def region_of(
     prediction: Tensor,
     *,
     epsilon: float | None,
-    valid_range: tuple[float, float],
+    valid_range: tuple[float, float] | None,
 ) -> Region:
     """Compute the boxes of samples whose masks are not empty.
 
@@ -80,7 +80,7 @@ def region_of(
         batch: The samples, in the model's precision.
         prediction: The classes that the model predicts for them.
         epsilon: How far masked features may move; None is the full range.
-        valid_range: Smallest and largest value of a feature.
+        valid_range: Smallest and largest value of a feature; None is no limit.
     """
     probe = Probe.at_test_time(
         model, batch.replace(y=prediction), needs_gradient="inside", create_graph=False

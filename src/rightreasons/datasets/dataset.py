@@ -27,6 +27,9 @@ __all__ = [
 ]
 
 
+_USUAL_RANGE = (0.0, 1.0)
+
+
 @dataclass(frozen=True)
 class Card:
     """The description of a data set: origin, licence, shortcut, names and shape.
@@ -40,7 +43,8 @@ class Card:
         classes: Class names, in the order of the labels.
         groups: Group names, in the order of the group numbers; empty if there are no groups.
         shape: Shape of one sample, ``(C, H, W)`` for images.
-        valid_range: Smallest and largest value of a feature.
+        valid_range: Smallest and largest value of a feature. `states_range` tells whether it was
+            given.
         train_group_counts: Number of training samples of each group.
     """
 
@@ -52,15 +56,33 @@ class Card:
     classes: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     shape: tuple[int, ...] = ()
-    valid_range: tuple[float, float] = (0.0, 1.0)
+    valid_range: tuple[float, float] = _USUAL_RANGE
     train_group_counts: tuple[int, ...] = ()
 
+    @property
+    def states_range(self) -> bool:
+        """Whether the valid range is known, and not only what is usual.
+
+        Example:
+            >>> Card().states_range, Card(valid_range=(-1.0, 1.0)).states_range
+            (False, True)
+        """
+        return self.valid_range is not _USUAL_RANGE or self.source != Card.source
+
     def __post_init__(self) -> None:
-        taken = sorted({"average", "weighted", "worst"} & set(self.groups))
+        taken = sorted({"average", "weighted", "worst", ""} & set(self.groups))
         if taken:
             raise InvalidBatchError(
                 f"Expected group names other than those of GroupAccuracy's own values, but got "
-                f"{', '.join(taken)}. Rename the group."
+                f"{', '.join(map(repr, taken))}. Rename the group."
+            )
+        names = [*self.groups, "average", "weighted", "worst"]
+        values = [f"{name}{end}" for name in names for end in ("", "/n", "/low", "/high")]
+        twice = sorted({value for value in values if values.count(value) > 1})
+        if twice:
+            raise InvalidBatchError(
+                "Expected group names of which each has values of its own, but got two values "
+                f"called {twice[0]!r}. Rename the group."
             )
 
 

@@ -115,4 +115,5 @@ def _default_card(manifest: Manifest) -> Card:
         name="folder",
         description=f"{len(manifest.entries):,} images from the folder {manifest.root.name!r}.",
         shortcut="what the masks mark" if manifest.has_masks else "unknown",
+        valid_range=(0.0, 1.0),
     )

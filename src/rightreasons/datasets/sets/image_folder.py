@@ -24,7 +24,7 @@ __all__ = ["image_folder"]
 
 SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
 SPLITS = {"train": ("train",), "val": ("val", "validation"), "test": ("test",)}
-CARD = Card(name="image_folder", shortcut="unknown")
+CARD = Card(name="image_folder", shortcut="unknown", valid_range=(0.0, 1.0))
 
 
 def image_folder(
