@@ -10,7 +10,7 @@
     ├─ DatasetCorruptError       files that are there and cannot be read         (ValueError)
     ├─ MissingExtraError         an optional dependency that is not installed    (ImportError)
     ├─ DoubleBackwardError       a model that cannot be differentiated twice     (RuntimeError)
-    ├─ NonFiniteLossError        a loss or gradient that became NaN or infinite  (ArithmeticError)
+    ├─ NonFiniteLossError        a loss, gradient or logit: NaN or infinite       (ArithmeticError)
     ├─ CheckpointMismatchError   a checkpoint of another model or another run    (ValueError)
     ├─ OutputError               a folder that cannot be written                 (OSError)
     ├─ RunNotFoundError          a folder that holds no finished run             (FileNotFoundError)
@@ -67,7 +67,7 @@ class DoubleBackwardError(RightReasonsError, RuntimeError):
 
 
 class NonFiniteLossError(RightReasonsError, ArithmeticError):
-    """A loss term, or its gradient, became NaN or infinite during training."""
+    """A loss term, its gradient, or a model's logits are NaN or infinite."""
 
 
 class CheckpointMismatchError(RightReasonsError, ValueError):

@@ -7,7 +7,12 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.core.model_modes import depends_on_mode
-from rightreasons.errors import DoubleBackwardError, InvalidBatchError, UnknownNameError
+from rightreasons.errors import (
+    DoubleBackwardError,
+    InvalidBatchError,
+    NonFiniteLossError,
+    UnknownNameError,
+)
 from rightreasons.probe.probe import move_to_model, strongest_need
 
 
@@ -295,3 +300,18 @@ def test_it_knows_whether_its_pass_depends_on_the_mode(tiny_batch):
     assert rr.Probe(model, tiny_batch).depends_on_mode
     assert not rr.Probe.at_test_time(model, tiny_batch).depends_on_mode
     assert not rr.Probe(model.eval(), tiny_batch).depends_on_mode
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("needs_gradient", [False, True])
+def test_logits_that_are_not_finite_are_refused(value, needs_gradient):
+    model = nn.Linear(3, 2)
+    model.bias.data[1] = value
+    batch = rr.Batch(x=torch.rand(4, 3), y=torch.tensor([0, 1, 0, 1]))
+    words = "Expected finite logits, but got NaN or infinity for 4 of 4 samples. Check the model's"
+    with pytest.raises(NonFiniteLossError, match=words):
+        rr.Probe.at_test_time(model, batch, needs_gradient=needs_gradient)
+    with pytest.raises(NonFiniteLossError, match=words):
+        rr.evaluate(model, batch, [rr.metrics.Accuracy()])
+    with pytest.raises(NonFiniteLossError, match=words):
+        rr.explainers.InputGradient()(model, batch.x, batch.y)

@@ -21,7 +21,7 @@ from rightreasons.core.model_modes import (
     twice_differentiable,
 )
 from rightreasons.core.tracing import split_at_first_layer
-from rightreasons.errors import DoubleBackwardError, InvalidBatchError
+from rightreasons.errors import DoubleBackwardError, InvalidBatchError, NonFiniteLossError
 from rightreasons.probe.masked import MaskedFeatures, create_adapter
 from rightreasons.types import Batch, Target
 
@@ -327,6 +327,8 @@ class Probe:
                 f"Expected labels from 0 to {logits.shape[1] - 1}, for the {logits.shape[1]} "
                 f"outputs of the model, but got {int(y.max())}."
             )
+        if not self.model.training:  # in training the loss is checked, with what to do about it
+            _refuse_non_finite(logits)
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
     def _gradient_at_net_input(self, target: Target) -> Tensor:
@@ -348,6 +350,16 @@ class Probe:
         if self.create_graph:
             refuse_dead_ends(gradient)
         return gradient
+
+
+def _refuse_non_finite(logits: Tensor) -> None:
+    """Raise for NaN or infinity, which would be scored and explained as if it meant something."""
+    bad = ~torch.isfinite(logits.detach()).all(dim=1)
+    if bool(bad.any()):
+        raise NonFiniteLossError(
+            f"Expected finite logits, but got NaN or infinity for {int(bad.sum())} of {len(bad)} "
+            "samples. Check the model's weights, and its inputs for very large values."
+        )
 
 
 def strongest_need(needs: Iterable[Need]) -> Need:
