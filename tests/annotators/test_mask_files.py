@@ -204,3 +204,28 @@ def test_archives_of_other_files_are_refused(tmp_path):
     turned = Selected(data, torch.tensor([0, 2, 1]))
     with pytest.raises(DatasetCorruptError, match=r"where these have i2\.png it has i1\.png\. Use"):
         with_mask_archive(turned, tmp_path / "masks.npz")
+
+
+def test_masks_of_another_shape_are_not_squashed(make_squares, tmp_path):
+    Image.fromarray(np.full((8, 16), 255, dtype=np.uint8)).save(tmp_path / "3.png")
+    words = "3.png, but it has 8x16 pixels, but its image has 8x8; draw it on the image"
+    with pytest.raises(DatasetCorruptError, match=words):
+        with_mask_files(make_squares(), tmp_path, polarity="irrelevant")
+
+
+def test_masks_of_files_have_the_size_of_the_file_or_of_the_data(tmp_path):
+    (tmp_path / "masks").mkdir()
+    rows = ["file,label,split"]
+    for number, split in enumerate(["train", "train", "test", "test"]):
+        image = np.full((12, 24, 3), number, dtype=np.uint8)
+        Image.fromarray(image).save(tmp_path / f"i{number}.png")
+        rows.append(f"i{number}.png,{'ab'[number % 2]},{split}")
+    (tmp_path / "data.csv").write_text("\n".join(rows))
+    data = rr.datasets.folder(tmp_path, size=8, in_memory=False, workers=0).train
+    for size in ((12, 24), (8, 8)):
+        Image.fromarray(np.full(size, 255, dtype=np.uint8)).save(tmp_path / "masks" / "i1.png")
+        found = with_mask_files(data, tmp_path / "masks", polarity="irrelevant")
+        assert found.take(torch.tensor([1])).mask.mean().item() == 1
+    Image.fromarray(np.full((24, 24), 255, dtype=np.uint8)).save(tmp_path / "masks" / "i1.png")
+    with pytest.raises(DatasetCorruptError, match="has 24x24 pixels, but its image has 12x24"):
+        with_mask_files(data, tmp_path / "masks", polarity="irrelevant")

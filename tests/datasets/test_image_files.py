@@ -1,5 +1,7 @@
 import os
 import pickle
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -211,3 +213,39 @@ def test_damaged_files(tmp_path):
     path.write_bytes(pickle.dumps(ARRAYS)[:-20])
     with pytest.raises(DatasetCorruptError, match="a pickled dictionary of arrays, but got: "):
         read_pickled_arrays(path)
+
+
+def save_deep_colour(path, values):
+    """A PNG with 16 bits a channel, which Pillow reads and does not write."""
+    height, width, _ = values.shape
+    lines = b"".join(b"\0" + line.astype(">u2").tobytes() for line in values)
+    header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
+    content = b"\x89PNG\r\n\x1a\n"
+    for kind, data in ((b"IHDR", header), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")):
+        content += struct.pack(">I", len(data)) + kind + data
+        content += struct.pack(">I", zlib.crc32(kind + data))
+    path.write_bytes(content)
+    return path
+
+
+def test_deep_colours_are_refused(tmp_path):
+    path = save_deep_colour(tmp_path / "deep.png", np.full((4, 6, 3), 200))
+    with pytest.raises(DatasetCorruptError, match="has RGB;16B pixels, expected 8 bits a channel"):
+        read_image(path, size=(4, 6), channels=3)
+    with pytest.raises(DatasetCorruptError, match="is a mask of RGB;16B pixels"):
+        read_mask(path, size=(4, 6))
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.int32, np.float32])
+def test_deep_masks_are_black_and_white_or_refused(tmp_path, kind):
+    half = np.zeros((4, 6), dtype=kind)
+    half[:, :3] = 1
+    for white in (1, 255, 65535):
+        Image.fromarray(half * kind(white)).save(tmp_path / "mask.tiff")
+        assert read_mask(tmp_path / "mask.tiff", size=(4, 6)).mean().item() == 0.5
+    soft = np.linspace(0, 1 if kind is np.float32 else 65535, 24).reshape(4, 6).astype(kind)
+    Image.fromarray(soft).save(tmp_path / "soft.tiff")
+    with pytest.raises(DatasetCorruptError, match="with several values, expected 8 bits a channel"):
+        read_mask(tmp_path / "soft.tiff", size=(4, 6))
+    Image.fromarray(np.zeros((4, 6), dtype=kind)).save(tmp_path / "empty.tiff")
+    assert read_mask(tmp_path / "empty.tiff", size=(4, 6)).sum().item() == 0

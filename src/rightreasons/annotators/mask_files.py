@@ -19,7 +19,7 @@ from rightreasons.core.files import writable_folder, write_atomically
 from rightreasons.core.progress import progress
 from rightreasons.datasets import Dataset, MaskBits, Selected
 from rightreasons.datasets.dataset import TransformedDataset
-from rightreasons.datasets.images.files import read_mask
+from rightreasons.datasets.images.files import image_size, read_mask
 from rightreasons.datasets.images.stream import ImageStream
 from rightreasons.datasets.wrappers import pack_masks
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
@@ -106,7 +106,7 @@ def with_mask_files(data: Dataset, folder: str | Path, *, polarity: str) -> Data
     Raises:
         DatasetNotFoundError: There is no such folder, or no mask of any image in it.
         DatasetCorruptError: A file matches several images, several files match one image, or a
-            file cannot be read.
+            file cannot be read or has another shape than its image.
     """
     check_choice("polarity", polarity, POLARITIES)
     if len(data.card.shape) != 3:
@@ -119,6 +119,7 @@ def with_mask_files(data: Dataset, folder: str | Path, *, polarity: str) -> Data
     rows = np.zeros((len(data), -(-height * width // 8)), dtype=np.uint8)
     for index, file in files.items():
         try:
+            _refuse_other_shape(file, (height, width), _image_file(data, index))
             mask = read_mask(file, size=(height, width)) > THRESHOLD
         except DatasetCorruptError as error:
             raise DatasetCorruptError(f"Expected a mask in {file}, but it {error}.") from error
@@ -127,6 +128,33 @@ def with_mask_files(data: Dataset, folder: str | Path, *, polarity: str) -> Data
     annotated[list(files)] = True
     bits = MaskBits(rows, size=(height, width))
     return change_below_augmentation(data, lambda base: MaskFiles(base, bits, annotated))
+
+
+def _refuse_other_shape(file: Path, size: tuple[int, int], image: Path | None) -> None:
+    """Raise for a mask that would be squashed: it has the size of its image, or its proportions."""
+    height, width = image_size(file)
+    if (height, width) == size:
+        return
+    if image is not None:
+        expected = image_size(image)
+        fits = (height, width) == expected
+    else:
+        expected = size
+        fits = round(height * size[1] / width) == size[0]
+    if not fits:
+        raise DatasetCorruptError(
+            f"has {height}x{width} pixels, but its image has {expected[0]}x{expected[1]}; draw it "
+            "on the image, or resize it as the image was"
+        )
+
+
+def _image_file(data: Dataset, index: int) -> Path | None:
+    """The file of one sample, if images are read from files when asked for; else None."""
+    if isinstance(data, ImageStream):
+        return data.reader.root / data.entries[index].file
+    if isinstance(data, Selected):
+        return _image_file(data.base, int(data.places[index]))
+    return _image_file(data.base, index) if isinstance(data, TransformedDataset) else None
 
 
 def _match_files(data: Dataset, folder: Path) -> dict[int, Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import pickle
+import re
 import struct
 import zipfile
 import zlib
@@ -52,6 +53,7 @@ UNREADABLE = (  # what NumPy, Pillow and the archive modules raise for a damaged
 SUFFIXES = (".jpeg", ".jpg", ".png")
 ORIENTATION_TAG = 0x0112
 SIDEWAYS = (5, 6, 7, 8)  # orientations in which the camera stored width and height exchanged
+DEEP_COLOURS = re.compile(r"\b(RGB|RGBA|RGBX|LA|CMYK);(16|32)[BLNF]*")
 DEEP_MODES = ("I", "I;16", "I;16B", "I;16L", "F")
 WORKERS = 2
 CHUNK = 200  # images decoded in one task: one image is too little work for a thread
@@ -105,10 +107,9 @@ def read_image(path: Path, *, size: tuple[int, int], channels: int) -> Tensor:
         DatasetCorruptError: The file cannot be read; the message is the bare reason.
     """
     with _open_image(path) as image:
-        if image.mode in DEEP_MODES:
-            raise DatasetCorruptError(
-                f"has {image.mode} pixels, expected 8 bits a channel; convert it"
-            )
+        deep = _deep_pixels(image)
+        if deep is not None:
+            raise DatasetCorruptError(f"has {deep} pixels, expected 8 bits a channel; convert it")
         upright = _turn_upright(image)
         if "transparency" in upright.info:
             upright = upright.convert("RGBA")
@@ -122,8 +123,8 @@ def read_mask(path: Path, *, size: tuple[int, int]) -> Tensor:
     """Read a mask, white as 1, black and transparent as 0, shape ``(1, H, W)``.
 
     A file with one value beside 0 is black and white, whatever that value is (1 and 255 are both
-    common). A file with more values, up to white, is a soft mask. Another size is sampled by the
-    nearest pixel, so no new values appear.
+    common). A file with more values, up to white, is a soft mask and has 8 bits a channel. Another
+    size is sampled by the nearest pixel, so no new values appear.
 
     Args:
         path: A file in any format Pillow reads; PNG stores masks without loss.
@@ -133,7 +134,10 @@ def read_mask(path: Path, *, size: tuple[int, int]) -> Tensor:
         DatasetCorruptError: The file cannot be read; the message is the bare reason.
     """
     with _open_image(path) as image:
+        deep = _deep_pixels(image)
         upright = _turn_upright(image)
+        if deep is not None:
+            upright = _black_and_white(upright, deep)
         if upright.has_transparency_data:
             upright = upright.convert("RGBA")
             upright = Image.alpha_composite(Image.new("RGBA", upright.size, "black"), upright)
@@ -287,6 +291,28 @@ def _open_image(path: Path) -> Iterator[Image.Image]:
         raise DatasetCorruptError("is not an image Pillow can read") from None
     except UNREADABLE as error:
         raise DatasetCorruptError(f"cannot be read ({error})") from error
+
+
+def _deep_pixels(image: Image.Image) -> str | None:
+    """The kind of pixels with more than 8 bits a channel, which Pillow would cut; None for 8."""
+    if image.mode in DEEP_MODES:
+        return image.mode
+    # Pillow reads 16-bit colours as 8-bit ones; only the stored form, such as RGB;16B, tells.
+    stored = " ".join(str(tile[3]) for tile in getattr(image, "tile", []))
+    found = DEEP_COLOURS.search(stored)
+    return None if found is None else found.group()
+
+
+def _black_and_white(image: Image.Image, deep: str) -> Image.Image:
+    """A mask of deep pixels in 8 bits, if it has one value beside 0."""
+    values = np.asarray(image)
+    others = np.unique(values[values != 0]) if values.ndim == 2 else np.zeros(2)
+    if len(others) > 1 or not np.all(others > 0):
+        raise DatasetCorruptError(
+            f"is a mask of {deep} pixels with several values, expected 8 bits a channel; save it "
+            "with values from 0 to 255"
+        )
+    return Image.fromarray(np.where(values != 0, 255, 0).astype(np.uint8))
 
 
 def _orientation(image: Image.Image) -> int:
