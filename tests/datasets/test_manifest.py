@@ -124,3 +124,12 @@ def test_not_a_table(tmp_path, text, words):
     (tmp_path / "data.csv").write_bytes(text)
     with pytest.raises(DatasetCorruptError, match=words):
         read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("again", ["label", "Label ", "group"])
+def test_columns_that_occur_twice_are_refused(tmp_path, write_table, again):
+    header = ["file", "label", "split", "group", again]
+    write_table(tmp_path, header, ["a", "x", "train", "g", "y"], ["b", "y", "test", "g", "x"])
+    words = f"to have each column once, but it has several called {again.strip().lower()}. Rename"
+    with pytest.raises(DatasetCorruptError, match=words):
+        read_manifest(tmp_path)

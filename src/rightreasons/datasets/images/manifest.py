@@ -158,6 +158,12 @@ def split_paths(
 
 def _find_columns(header: list[str], path: Path) -> dict[str, int]:
     """The index of each column in the header."""
+    twice = sorted({name for name in header if name and header.count(name) > 1})
+    if twice:
+        raise DatasetCorruptError(
+            f"Expected {path} to have each column once, but it has several called "
+            f"{', '.join(twice)}. Rename or remove all but one."
+        )
     columns = {}
     for name, spellings in COLUMNS.items():
         present = [spelling for spelling in spellings if spelling in header]
