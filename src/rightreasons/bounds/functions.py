@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from rightreasons.bounds import spot_check
 from rightreasons.bounds.box import (
     METHODS,
     Box,
@@ -25,11 +26,6 @@ from rightreasons.bounds.crown import crown_boxes, intersect, row_minima
 from rightreasons.bounds.crown_gradient import gradient_ends
 from rightreasons.bounds.network import Network, Node, network_of
 from rightreasons.bounds.rule import ruled_kind
-from rightreasons.bounds.spot_check import (
-    refuse_wrong_gradients,
-    refuse_wrong_margins,
-    refuse_wrong_outputs,
-)
 from rightreasons.core.checks import check_choice, check_flag
 from rightreasons.types import Interval, Target
 
@@ -100,7 +96,7 @@ def output_bounds(
             boxes = crown_boxes(network, box, outward=outward)
             tight = widen_overflowed(boxes[-1].ends(outward=outward), boxes)
             ends = intersect(ends, tight)
-        refuse_wrong_outputs(model, network, Interval(lower, upper), ends, outward=outward)
+        spot_check.refuse_wrong_outputs(model, network, (lower, upper), ends, outward=outward)
     return Interval(*ends)
 
 
@@ -150,7 +146,7 @@ def margin_bounds(
             # All three are lower bounds, so that the largest is one.
             for bound in (interval_margins(network, boxes, y, outward=outward), tight):
                 margins = torch.maximum(margins, _widen_overflowed_margins(bound, boxes, y))
-        refuse_wrong_margins(model, network, Interval(lower, upper), y, margins, outward=outward)
+        spot_check.refuse_wrong_margins(model, network, (lower, upper), y, margins, outward=outward)
     return margins
 
 
@@ -213,8 +209,8 @@ def input_gradient_bounds(
             ends = intersect(ends, tighter)
             lines = gradient_ends(network, boxes, gradients, chosen, outward=outward)
             ends = intersect(ends, widen_overflowed(lines, [*boxes, *gradients]))
-        refuse_wrong_gradients(
-            model, network, Interval(lower, upper), y, target, ends, chosen, outward=outward
+        spot_check.refuse_wrong_gradients(
+            model, network, (lower, upper), y, target, ends, chosen, outward=outward
         )
     if columns is None:
         ends = ends[0].reshape(lower.shape), ends[1].reshape(lower.shape)

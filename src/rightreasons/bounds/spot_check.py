@@ -18,7 +18,7 @@ from rightreasons.bounds.network import Network, core_of
 from rightreasons.core.model_modes import test_time_mode
 from rightreasons.core.tracing import restored_attributes
 from rightreasons.errors import CertificateError
-from rightreasons.types import Interval, Target
+from rightreasons.types import Target
 
 __all__ = ["refuse_wrong_gradients", "refuse_wrong_margins", "refuse_wrong_outputs"]
 
@@ -26,14 +26,14 @@ Ends = tuple[Tensor, Tensor]
 
 
 def refuse_wrong_outputs(
-    model: nn.Module, network: Network, inputs: Interval, ends: Ends, *, outward: bool
+    model: nn.Module, network: Network, inputs: Ends, ends: Ends, *, outward: bool
 ) -> None:
     """Raise unless the bounds hold the model's outputs at the centre and at some corners.
 
     Args:
         model: The model itself.
         network: What tracing made of it.
-        inputs: The box of inputs.
+        inputs: The ends of the box of inputs.
         ends: The bounds of the outputs over the box.
         outward: Whether the bounds must hold despite rounding.
     """
@@ -48,7 +48,7 @@ def refuse_wrong_outputs(
 def refuse_wrong_margins(
     model: nn.Module,
     network: Network,
-    inputs: Interval,
+    inputs: Ends,
     y: Tensor,
     margins: Tensor,
     *,
@@ -59,7 +59,7 @@ def refuse_wrong_margins(
     Args:
         model: The model itself.
         network: What tracing made of it.
-        inputs: The box of inputs.
+        inputs: The ends of the box of inputs.
         y: Labels ``(N,)``.
         margins: Their lower bounds, ``(N, K)``.
         outward: Whether the bounds must hold despite rounding.
@@ -78,7 +78,7 @@ def refuse_wrong_margins(
 def refuse_wrong_gradients(
     model: nn.Module,
     network: Network,
-    inputs: Interval,
+    inputs: Ends,
     y: Tensor,
     target: Target,
     ends: Ends,
@@ -93,7 +93,7 @@ def refuse_wrong_gradients(
     Args:
         model: The model itself.
         network: What tracing made of it.
-        inputs: The box of inputs.
+        inputs: The ends of the box of inputs.
         y: Labels ``(N,)``.
         target: The number of the prediction that is differentiated.
         ends: The bounds of the flattened gradient.
@@ -111,7 +111,7 @@ def refuse_wrong_gradients(
         _refuse_outside("input gradients", name, gradient, ends)
 
 
-def _points(inputs: Interval) -> Iterator[tuple[str, Tensor]]:
+def _points(inputs: Ends) -> Iterator[tuple[str, Tensor]]:
     """The centre of a box and three corners; for a box that is a point, that alone."""
     lower, upper = (end.detach() for end in inputs)
     yield "centre", torch.lerp(lower, upper, 0.5).clamp(lower, upper)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from rightreasons.errors import DoubleBackwardError, UnknownNameError
+from rightreasons.errors import DoubleBackwardError, NonFiniteLossError, UnknownNameError
 
 __all__ = [
     "Statistics",
@@ -23,6 +23,7 @@ __all__ = [
     "out_of_place",
     "record_outputs",
     "refuse_dead_ends",
+    "refuse_non_finite",
     "refuse_wrappers",
     "statistics_of",
     "test_time_mode",
@@ -251,3 +252,13 @@ def _is_modeless(module: nn.Module) -> bool:
     if isinstance(module, nn.modules.instancenorm._InstanceNorm):
         return not module.track_running_stats
     return type(module) in _MODELESS
+
+
+def refuse_non_finite(logits: Tensor) -> None:
+    """Raise for NaN or infinity, which would be scored and explained as if it meant something."""
+    bad = ~torch.isfinite(logits.detach()).all(dim=1)
+    if bool(bad.any()):
+        raise NonFiniteLossError(
+            f"Expected finite logits, but got NaN or infinity for {int(bad.sum())} of {len(bad)} "
+            "samples. Check the model's weights, and its inputs for very large values."
+        )

@@ -38,7 +38,8 @@ class R4(RobustTerm):
 
     With ``form="change"`` it is the largest *change* of the masked gradient (section 4.2 of the
     paper), :math:`\lVert m \odot (\nabla_x t(x') - \nabla_x t(x)) \rVert`. For the same box, form
-    and norm, on every sample: Rand-R4 ≤ Adv-R4 (begun at its draws) ≤ maximum ≤ Cert-R4.
+    and norm, Rand-R4 and Adv-R4 ≤ maximum ≤ Cert-R4 on every sample. Rand-R4 ≤ Adv-R4 needs the
+    same draws: the same ``num_samples``, 5 and 1 by default, and the same random state.
 
     Args:
         epsilon: Half the box's width where the mask is 1, in input units. None lets masked

@@ -16,12 +16,13 @@ from rightreasons.core.model_modes import (
     out_of_place,
     record_outputs,
     refuse_dead_ends,
+    refuse_non_finite,
     test_time_mode,
     translate_autograd_errors,
     twice_differentiable,
 )
 from rightreasons.core.tracing import split_at_first_layer
-from rightreasons.errors import DoubleBackwardError, InvalidBatchError, NonFiniteLossError
+from rightreasons.errors import DoubleBackwardError, InvalidBatchError
 from rightreasons.probe.masked import MaskedFeatures, create_adapter
 from rightreasons.types import Batch, Target
 
@@ -328,7 +329,7 @@ class Probe:
                 f"outputs of the model, but got {int(y.max())}."
             )
         if not self.model.training:  # in training the loss is checked, with what to do about it
-            _refuse_non_finite(logits)
+            refuse_non_finite(logits)
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
     def _gradient_at_net_input(self, target: Target) -> Tensor:
@@ -350,16 +351,6 @@ class Probe:
         if self.create_graph:
             refuse_dead_ends(gradient)
         return gradient
-
-
-def _refuse_non_finite(logits: Tensor) -> None:
-    """Raise for NaN or infinity, which would be scored and explained as if it meant something."""
-    bad = ~torch.isfinite(logits.detach()).all(dim=1)
-    if bool(bad.any()):
-        raise NonFiniteLossError(
-            f"Expected finite logits, but got NaN or infinity for {int(bad.sum())} of {len(bad)} "
-            "samples. Check the model's weights, and its inputs for very large values."
-        )
 
 
 def strongest_need(needs: Iterable[Need]) -> Need:
