@@ -6,6 +6,7 @@ import rightreasons as rr
 from rightreasons.attacks import GradientSize, climb, draw_points
 from rightreasons.bounds import input_gradient_bounds
 from rightreasons.objectives import R3, AdvR4, CertR4, RandR4
+from rightreasons.objectives.r4 import R4
 from rightreasons.types import Target
 
 
@@ -30,6 +31,14 @@ def test_drawn_is_below_climbed_is_below_certified_on_every_sample(
     if target == "loss":
         assert bool((drawn < climbed).any())
         assert bool((climbed < certified).all())
+
+
+def test_many_draws_may_find_more_than_few_steps_from_one_of_them(tiny_net, tiny_batch):
+    tiny_net.eval()
+    drawn = losses(RandR4(num_samples=200, epsilon=0.2), tiny_net, tiny_batch)
+    climbed = losses(AdvR4(num_samples=1, num_steps=1, epsilon=0.2), tiny_net, tiny_batch)
+    assert bool((drawn > climbed).any())
+    assert "the same ``num_samples``" in R4.__doc__
 
 
 @pytest.mark.parametrize("term", [RandR4, AdvR4, CertR4])

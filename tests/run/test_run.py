@@ -61,6 +61,7 @@ def test_results_have_the_documented_keys(run):
     assert results["seconds"] > 0
     assert results["data_sha256"] == rr.datasets.decoy_digits(seed=0).digest()
     assert set(results["versions"]) == {"rightreasons", "torch", "numpy", "python"}
+    assert results["threads"] == torch.get_num_threads()
     assert {"accuracy", "group_accuracy/average", "group_accuracy/worst"} <= set(
         results["metrics"]["test"]
     )

@@ -214,6 +214,20 @@ def test_resuming_with_other_settings_is_refused(tmp_path):
         rr.fit(net(), rr.recipes.erm(), separable(), epochs=1, lr=0.5, out=tmp_path, resume=True)
 
 
+def test_resuming_with_another_number_of_threads_is_logged(tmp_path, caplog):
+    threads = torch.get_num_threads()
+    rr.fit(net(), rr.recipes.erm(), separable(), epochs=1, out=tmp_path)
+    rr.fit(net(), rr.recipes.erm(), separable(), epochs=1, out=tmp_path, resume=True)
+    assert "rounded differently" not in caplog.text
+    torch.set_num_threads(threads + 1)
+    try:
+        rr.fit(net(), rr.recipes.erm(), separable(), epochs=1, out=tmp_path, resume=True)
+    finally:
+        torch.set_num_threads(threads)
+    words = f"numbers are rounded differently: threads {threads}, now {threads + 1}. The results"
+    assert words in caplog.text
+
+
 class Poison(Term):
     """Turns bad after some updates, in value or in gradient only."""
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import platform
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from typing import Any, Literal
 
 import torch
@@ -32,6 +30,7 @@ from rightreasons.certification.evidence import (
 from rightreasons.certification.region import Region, region_of
 from rightreasons.core.alterations import refuse_altered_modules
 from rightreasons.core.checks import check_choice, check_integer, check_range, positive_float
+from rightreasons.core.environment import library_versions
 from rightreasons.core.model_modes import innermost, test_time_mode
 from rightreasons.core.progress import track
 from rightreasons.core.rng import drawn_from
@@ -147,7 +146,7 @@ def certify(
         data=data.card.name,
         groups=data.card.groups,
         counterexamples=tuple(counterexamples),
-        versions=_versions(),
+        versions=library_versions(),
     )
 
 
@@ -325,8 +324,3 @@ def _counterexample(region: Region, row: int, points: Tensor, changed_to: Tensor
         "features": region.columns[masked].tolist(),
         "values": points[row, masked].tolist(),
     }
-
-
-def _versions() -> dict[str, str]:
-    versions = {name: metadata.version(name) for name in ("rightreasons", "torch", "numpy")}
-    return {**versions, "python": platform.python_version()}

@@ -17,11 +17,9 @@ from __future__ import annotations
 
 import json
 import logging
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -31,6 +29,7 @@ from torch import Tensor, nn
 
 from rightreasons.certification import Certificate, certify
 from rightreasons.core.checks import check_choice
+from rightreasons.core.environment import library_versions
 from rightreasons.core.files import load_weights_into, writable_folder, write_atomically, write_json
 from rightreasons.datasets import Dataset, Splits
 from rightreasons.datasets.dataset import spread_over_classes
@@ -327,7 +326,6 @@ def _results(
     fitted: Fit,
     measured: dict[str, dict[str, float]],
 ) -> dict[str, Any]:
-    versions = {name: metadata.version(name) for name in ("rightreasons", "torch", "numpy")}
     return {
         "format": 1,
         "data": config.data.replace("-", "_"),
@@ -347,7 +345,8 @@ def _results(
         "seed": config.seed,
         "seconds": fitted.seconds,
         "metrics": measured,
-        "versions": {**versions, "python": platform.python_version()},
+        "versions": library_versions(),
+        "threads": torch.get_num_threads(),
     }
 
 

@@ -94,9 +94,10 @@ def fit(
 ) -> Fit:
     """Train ``model`` in place, and leave it in test mode.
 
-    Results depend on the seed and the settings alone. The number of processes changes them by
-    rounding only, except for layers that mix or drop samples. On the CPU a training that was
-    killed and resumed gives the same bits.
+    Results depend on the seed and the settings. The versions of the libraries and the numbers of
+    threads and processes change them by rounding, and processes also through layers that mix or
+    drop samples. Where all these are the same, a training on the CPU that was killed and resumed
+    gives the same bits; resuming with other versions or threads is logged.
 
     Args:
         model: Gives logits ``(N, K)``. It is put in train mode if it is in test mode. If it is in

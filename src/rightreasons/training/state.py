@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, distributed, nn, optim
 
+from rightreasons.core.environment import describe_changes, numerics
 from rightreasons.core.files import load_checkpoint, refuse_other_model, save_checkpoint
 from rightreasons.datasets import Dataset
 from rightreasons.errors import CheckpointMismatchError, OutputError
@@ -20,6 +22,8 @@ from rightreasons.training.distributed import gather, random_state, restore_rand
 from rightreasons.training.settings import TrainingSettings
 
 __all__ = ["Microbatch", "Progress", "Schedule", "Training"]
+
+logger = logging.getLogger("rightreasons")
 
 
 class Microbatch(NamedTuple):
@@ -234,7 +238,11 @@ class Training:
         processes = gather(self.fabric, of_this_process)
         if self.fabric.is_global_zero:
             modules = {name: module.state_dict() for name, module in self._modules().items()}
-            values = {"position": self.progress.state(), "processes": processes}
+            values = {
+                "position": self.progress.state(),
+                "processes": processes,
+                "numerics": numerics(),
+            }
             save_checkpoint(self.checkpoint, {**modules, **values, "settings": self.record})
 
     def restore(self, *, resume: bool) -> None:
@@ -255,6 +263,13 @@ class Training:
             )
         refuse_other_model(saved["model"], self.model, self.checkpoint)
         self._refuse_other_settings(saved["settings"])
+        changes = describe_changes(saved.get("numerics", {}), numerics())
+        if changes and self.fabric.is_global_zero:
+            logger.warning(
+                "Resuming where numbers are rounded differently: %s. The results will differ a "
+                "little from those of a training without a break.",
+                changes,
+            )
         for name, module in self._modules().items():
             module.load_state_dict(saved[name])
         self.progress = Progress.from_state(saved["position"])
