@@ -86,7 +86,7 @@ def change_batch(seed, *, size=5):
 
 
 def rows_of(net, batch, **settings):
-    data = InMemory(batch)
+    data = InMemory(batch, Card(valid_range=(0.0, 1.0)))
     metric = CertifiedChange(**settings)
     metric.prepare(data)
     taken = data.take(torch.arange(len(batch)))
@@ -94,7 +94,8 @@ def rows_of(net, batch, **settings):
 
 
 def certified_change(net, batch, **settings):
-    values = rr.evaluate(net, batch, [CertifiedChange(**settings)])
+    data = InMemory(batch, Card(valid_range=(0.0, 1.0)))
+    values = rr.evaluate(net, data, [CertifiedChange(**settings)])
     return {key.removeprefix("certified_change").strip("/"): v for key, v in values.items()}
 
 
@@ -138,6 +139,14 @@ def test_the_valid_range_counts():
     steep = weights[batch.y].abs()
     expected = (steep * 0.5 * (batch.mask > 0))[batch.mask.any(dim=1)].sum(dim=1).mean()
     assert inner[""] == pytest.approx(float(expected))
+
+
+def test_without_a_stated_range_features_move_by_epsilon():
+    net, batch = change_net(0, hidden=()), change_batch(0)
+    values = rr.evaluate(net, batch, [CertifiedChange(epsilon=10.0)])
+    steep = net[-1].weight.detach()[batch.y].abs()
+    expected = (steep * 10.0 * batch.mask)[batch.mask.any(dim=1)].sum(dim=1).mean()
+    assert values["certified_change"] == pytest.approx(float(expected))
 
 
 def test_certified_change_only_samples_with_masks_count():
@@ -266,13 +275,10 @@ def test_the_core_can_be_left_out():
 
 
 def test_widths_beyond_all_numbers_are_shown():
-    net = fragility_net(0).float()
-    for parameter in net.parameters():
-        parameter.data *= 1e25
-    batch = fragility_batch(0).to(torch.float32)
-    values = gradient_fragility(net, batch)
-    assert not math.isfinite(values[""])
-    assert not math.isfinite(values["max"])
+    net, batch = fragility_net(0).float(), fragility_batch(0).to(torch.float32)
+    values = rr.evaluate(net, batch, [GradientFragility(epsilon=3e38)])
+    assert not math.isfinite(values["gradient_fragility"])
+    assert not math.isfinite(values["gradient_fragility/max"])
 
 
 def test_images_with_one_mask_for_all_channels():

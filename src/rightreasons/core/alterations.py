@@ -50,19 +50,19 @@ def alteration(module: nn.Module) -> str | None:
         >>> alteration(layer)
         'has hooks that may change it'
     """
-    own = vars(module)
-    is_wrapper = own.get("_modules", {}).get("_orig_mod") is not None  # made by torch.compile
-    if any(name in own for name in _METHODS) and not is_wrapper:
+    own, kind = vars(module), type(module)
+    if not _METHODS.isdisjoint(own) and "_orig_mod" not in own["_modules"]:  # not torch.compile's
         return "its `forward` was replaced"
-    made_by = getattr(type(module).forward, "__module__", "") or ""
-    if _is_torch_layer(module) and not made_by.startswith("torch"):
-        return "the `forward` of its class was replaced"
-    if any(_changing(own.get(name, {})) for name in _HOOKS):
+    if kind.__module__.startswith("torch.nn"):
+        made_by = getattr(kind.forward, "__module__", None) or ""
+        if not made_by.startswith("torch"):
+            return "the `forward` of its class was replaced"
+    if any(own[name] and _changing(own[name]) for name in _HOOKS):
         return "has hooks that may change it"
     return None
 
 
-_METHODS = ("forward", "_conv_forward", "__call__", "_call_impl")
+_METHODS = frozenset({"forward", "_conv_forward", "_call_impl"})
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 
 
@@ -129,7 +129,3 @@ def _contents(value: Any, depth: int) -> Any:
     if depth and is_own and not isinstance(value, nn.Module):
         return id(value), _contents(getattr(value, "__dict__", {}), depth - 1)
     return type(value), id(value)
-
-
-def _is_torch_layer(module: nn.Module) -> bool:
-    return type(module).__module__.startswith("torch.nn")

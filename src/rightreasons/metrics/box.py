@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import torch
@@ -63,9 +64,10 @@ class BoxMetric(Metric):
         self._valid_range: tuple[float, float] | None = None
 
     def prepare(self, data: Dataset) -> None:
-        """Take the valid range from the card; refuse data without masks."""
+        """Take the valid range from the card, if it states one; refuse data without masks."""
         refuse_without_masks(self, data)
-        self._valid_range = data.card.valid_range
+        no_limit = (-math.inf, math.inf)
+        self._valid_range = data.card.valid_range if data.card.states_range else no_limit
 
     def box(self, masked: MaskedFeatures) -> Interval:
         """Where the masked features may move, ``(N, M)``."""
