@@ -18,9 +18,8 @@ from rightreasons.bounds.curve import curve, jumps
 from rightreasons.bounds.operation import Constant
 from rightreasons.bounds.rule import backward_bounds, forward_bounds, is_curved
 from rightreasons.bounds.trace import ModulePath, Plan, plan_of
-from rightreasons.core.alterations import refuse_altered_modules, structure_of
-from rightreasons.core.model_modes import innermost
-from rightreasons.core.tracing import TracedModel, run_node
+from rightreasons.core.model_modes import innermost, refuse_altered_modules
+from rightreasons.core.tracing import TracedModel, run_node, structure_of
 from rightreasons.errors import UnsupportedLayerError
 
 __all__ = ["Network", "Node", "core_of", "network_of", "refuse_jumps"]

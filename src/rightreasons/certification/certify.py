@@ -28,10 +28,9 @@ from rightreasons.certification.evidence import (
     search_margin,
 )
 from rightreasons.certification.region import Region, region_of
-from rightreasons.core.alterations import refuse_altered_modules
 from rightreasons.core.checks import check_choice, check_integer, check_range, positive_float
-from rightreasons.core.environment import library_versions
-from rightreasons.core.model_modes import innermost, test_time_mode
+from rightreasons.core.files import library_versions
+from rightreasons.core.model_modes import innermost, refuse_altered_modules, test_time_mode
 from rightreasons.core.progress import track
 from rightreasons.core.rng import drawn_from
 from rightreasons.datasets import Card, Dataset, as_dataset

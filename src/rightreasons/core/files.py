@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import platform
 import tempfile
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,8 +22,12 @@ from torch import Tensor, nn
 from rightreasons.errors import CheckpointMismatchError, OutputError, RunNotFoundError
 
 __all__ = [
+    "LIBRARIES",
+    "describe_changes",
+    "library_versions",
     "load_checkpoint",
     "load_weights_into",
+    "numerics",
     "plain_values",
     "refuse_other_model",
     "save_checkpoint",
@@ -167,3 +173,33 @@ def _not_writable(folder: Path, error: OSError) -> OutputError:
         f"Expected a place to write to, but {folder} cannot be written ({reason}). Choose another "
         "with --out."
     )
+
+
+LIBRARIES = ("rightreasons", "torch", "numpy")
+
+
+def library_versions() -> dict[str, str]:
+    """The versions of Python and of the libraries that compute."""
+    versions = {name: metadata.version(name) for name in LIBRARIES}
+    return {**versions, "python": platform.python_version()}
+
+
+def numerics() -> dict[str, str]:
+    """All that changes how numbers are rounded: versions, and the number of threads.
+
+    Example:
+        >>> sorted(numerics())
+        ['numpy', 'python', 'rightreasons', 'threads', 'torch']
+    """
+    return {**library_versions(), "threads": str(torch.get_num_threads())}
+
+
+def describe_changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """List what is different now, such as ``threads 1, now 2``; empty if nothing is.
+
+    Example:
+        >>> describe_changes({"threads": "1", "torch": "2.8"}, {"threads": "2", "torch": "2.8"})
+        'threads 1, now 2'
+    """
+    names = [name for name in now if name in before and before[name] != now[name]]
+    return ", ".join(f"{name} {before[name]}, now {now[name]}" for name in names)

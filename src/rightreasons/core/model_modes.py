@@ -7,21 +7,29 @@ mended where that is possible, else refused with a remedy.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from rightreasons.errors import DoubleBackwardError, NonFiniteLossError, UnknownNameError
+from rightreasons.errors import (
+    DoubleBackwardError,
+    NonFiniteLossError,
+    UnknownNameError,
+    UnsupportedLayerError,
+)
 
 __all__ = [
     "Statistics",
+    "alteration",
     "depends_on_mode",
     "innermost",
     "out_of_place",
     "record_outputs",
+    "refuse_altered_modules",
     "refuse_dead_ends",
     "refuse_non_finite",
     "refuse_wrappers",
@@ -262,3 +270,68 @@ def refuse_non_finite(logits: Tensor) -> None:
             f"Expected finite logits, but got NaN or infinity for {int(bad.sum())} of {len(bad)} "
             "samples. Check the model's weights, and its inputs for very large values."
         )
+
+
+def refuse_altered_modules(model: nn.Module) -> None:
+    """Raise if a module may do something else than its class says; all are named.
+
+    Args:
+        model: The model whose layers are read by their classes.
+
+    Raises:
+        UnsupportedLayerError: For hooks and replaced methods.
+    """
+    names = [
+        f"`{name or 'model'}` ({type(module).__name__}: {reason})"
+        for name, module in model.named_modules()
+        if (reason := alteration(module)) is not None and not _is_parametrization(name)
+    ]
+    if any(_changing(hooks) for hooks in _global_hooks()):
+        names.append("hooks for all modules of PyTorch")
+    if names:
+        raise UnsupportedLayerError(
+            f"Expected modules that do what their classes say, but got {'; '.join(names)}. Remove "
+            "the hooks, or write what they do into a `forward` of your own; for weights use "
+            "torch.nn.utils.parametrizations."
+        )
+
+
+def alteration(module: nn.Module) -> str | None:
+    """Why a module may do something else than its class says; None if it does not.
+
+    Example:
+        >>> layer = nn.Linear(2, 2)
+        >>> _ = layer.register_forward_hook(lambda module, inputs, output: 2 * output)
+        >>> alteration(layer)
+        'has hooks that may change it'
+    """
+    own, kind = vars(module), type(module)
+    if not _METHODS.isdisjoint(own) and "_orig_mod" not in own["_modules"]:  # not torch.compile's
+        return "its `forward` was replaced"
+    if kind.__module__.startswith("torch.nn"):
+        made_by = getattr(kind.forward, "__module__", None) or ""
+        if not made_by.startswith("torch"):
+            return "the `forward` of its class was replaced"
+    if any(own[name] and _changing(own[name]) for name in _HOOKS):
+        return "has hooks that may change it"
+    return None
+
+
+_METHODS = frozenset({"forward", "_conv_forward", "_call_impl"})
+
+
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+
+
+def _changing(hooks: Mapping[Any, Any]) -> bool:
+    """Whether there are hooks other than those of `record_outputs`, which only look."""
+    return any(not getattr(hook, "only_records", False) for hook in hooks.values())
+
+
+def _global_hooks() -> list[Mapping[Any, Any]]:
+    home = nn.modules.module
+    return [getattr(home, f"_global{name}", {}) for name in _HOOKS]
+
+
+def _is_parametrization(name: str) -> bool:
+    return "parametrizations" in name.split(".")  # PyTorch runs these with their hooks

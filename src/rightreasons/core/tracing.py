@@ -13,7 +13,7 @@ down every call. Four things go wrong without care, and are seen to here:
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +22,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, fx, nn
 
-from rightreasons.core.alterations import alteration, structure_of
-from rightreasons.core.model_modes import test_time_mode
+from rightreasons.core.model_modes import alteration, test_time_mode
 from rightreasons.errors import UnsupportedLayerError
 
 __all__ = [
@@ -37,6 +36,7 @@ __all__ = [
     "run_node",
     "runs_as",
     "split_at_first_layer",
+    "structure_of",
     "trace_graph",
 ]
 
@@ -353,3 +353,58 @@ class _Tracer(fx.Tracer):
     def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
         # `forward` runs the hooks of modules that are not leaves, `m.forward` does not.
         return super().call_module(m, forward if self._with_hooks else m.forward, args, kwargs)
+
+
+def structure_of(model: nn.Module) -> tuple[Any, ...]:
+    """All that a trace of a model may depend on, to compare with what it was before.
+
+    These are the modules, their plain attributes, hooks and replaced methods, and the shapes of
+    their tensors. Left out are values of tensors, train mode, and what code reads from elsewhere.
+
+    Example:
+        >>> model = nn.Sequential(nn.LeakyReLU(0.1))
+        >>> before = structure_of(model)
+        >>> model[0].negative_slope = 0.2
+        >>> structure_of(model) == before
+        False
+    """
+    return tuple(
+        (name, type(module), _contents(_told_apart_by(module), _DEPTH))
+        for name, module in model.named_modules(remove_duplicate=False)
+    )
+
+
+_DEPTH = 4  # attributes inside attributes that are compared
+
+
+_INTERNALS = frozenset(vars(nn.Module()))
+
+
+_BY_VALUE = (int, str, bytes, type(None), type, torch.dtype, torch.device)
+
+
+def _told_apart_by(module: nn.Module) -> dict[str, Any]:
+    """Attributes without those that every module has and that are empty here."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if name not in _INTERNALS or (value and name not in ("training", "_modules"))
+    }
+
+
+def _contents(value: Any, depth: int) -> Any:
+    """Something that is equal for equal contents, without a reference that keeps a model alive."""
+    if isinstance(value, Tensor):
+        return value.shape, value.dtype, value.device
+    if isinstance(value, float):
+        return repr(value)  # NaN equals itself in this form
+    if isinstance(value, _BY_VALUE):
+        return type(value), value
+    if depth and isinstance(value, Mapping):
+        return tuple((repr(key), _contents(part, depth - 1)) for key, part in value.items())
+    if depth and isinstance(value, list | tuple | set | frozenset):
+        return type(value), tuple(_contents(part, depth - 1) for part in value)
+    is_own = not type(value).__module__.startswith(("torch", "builtins"))
+    if depth and is_own and not isinstance(value, nn.Module):
+        return id(value), _contents(getattr(value, "__dict__", {}), depth - 1)
+    return type(value), id(value)

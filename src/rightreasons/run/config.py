@@ -18,11 +18,18 @@ from rightreasons.errors import CheckpointMismatchError, InvalidSettingError, Ru
 from rightreasons.metrics import METRICS, Metric
 from rightreasons.objectives import Objective
 from rightreasons.objectives.recipes import RECIPES
-from rightreasons.strategies import STRATEGIES, Strategy
+from rightreasons.strategies import STRATEGIES, Once, Strategy
 from rightreasons.training.distributed import seeded
 from rightreasons.training.settings import TrainingSettings, setting
 
-__all__ = ["Config", "load_config", "read_file", "refuse_other_config", "save_config"]
+__all__ = [
+    "Config",
+    "describe_strategy",
+    "load_config",
+    "read_file",
+    "refuse_other_config",
+    "save_config",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,3 +196,17 @@ def read_file(path: Path, parse: Callable[[str], Any], *, missing: str) -> Any:
 
 def _unreadable(path: Path, why: object) -> RunNotFoundError:
     return RunNotFoundError(f"Expected {path} as rightreasons wrote it, but cannot read it: {why}.")
+
+
+def describe_strategy(config: Config, history: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a strategy of several fits adds; results of a single fit have none of these keys."""
+    if isinstance(config.build_strategy(), Once):
+        return {}
+    keys = {"stage": "name", "epoch": "epochs", "seconds": "seconds", "accuracy": "accuracy"}
+    stages = [
+        {name: row[key] for key, name in keys.items() if key in row}
+        for row, after in zip(history, [*history[1:], {"epoch": 1}], strict=True)
+        if after["epoch"] == 1
+    ]
+    name = config.strategy.replace("-", "_")
+    return {"strategy": name, "strategy_settings": config.strategy_settings, "stages": stages}

@@ -30,20 +30,25 @@ from torch import Tensor, nn
 
 from rightreasons.certification import Certificate, certify
 from rightreasons.core.checks import check_choice
-from rightreasons.core.environment import library_versions
-from rightreasons.core.files import load_weights_into, writable_folder, write_atomically, write_json
+from rightreasons.core.files import (
+    library_versions,
+    load_weights_into,
+    writable_folder,
+    write_atomically,
+    write_json,
+)
 from rightreasons.datasets import Dataset, Splits
 from rightreasons.datasets.dataset import spread_over_classes
 from rightreasons.errors import InvalidSettingError
 from rightreasons.probe.probe import Probe, move_to_model
 from rightreasons.run.config import (
     Config,
+    describe_strategy,
     load_config,
     read_file,
     refuse_other_config,
     save_config,
 )
-from rightreasons.strategies import Once
 from rightreasons.strategies.strategy import is_begun
 from rightreasons.training.distributed import launch_fabric
 from rightreasons.training.evaluate import evaluate, evaluate_parts, prepare_metrics
@@ -335,7 +340,7 @@ def _results(
         "card": asdict(data.card),
         "recipe": config.recipe.replace("-", "_"),
         "settings": config.settings,
-        **_strategy_results(config, fitted),
+        **describe_strategy(config, fitted.history),
         "terms": fitted.weights,
         "model": config.model.replace("-", "_"),
         "model_settings": config.model_settings,
@@ -349,17 +354,3 @@ def _results(
         "versions": library_versions(),
         "threads": torch.get_num_threads(),
     }
-
-
-def _strategy_results(config: Config, fitted: Fit) -> dict[str, Any]:
-    """What a strategy of several fits adds; results of a single fit have none of these keys."""
-    if isinstance(config.build_strategy(), Once):
-        return {}
-    keys = {"stage": "name", "epoch": "epochs", "seconds": "seconds", "accuracy": "accuracy"}
-    stages = [
-        {name: row[key] for key, name in keys.items() if key in row}
-        for row, after in zip(fitted.history, [*fitted.history[1:], {"epoch": 1}], strict=True)
-        if after["epoch"] == 1
-    ]
-    name = config.strategy.replace("-", "_")
-    return {"strategy": name, "strategy_settings": config.strategy_settings, "stages": stages}

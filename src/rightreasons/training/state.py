@@ -13,8 +13,13 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, distributed, nn, optim
 
-from rightreasons.core.environment import describe_changes, numerics
-from rightreasons.core.files import load_checkpoint, refuse_other_model, save_checkpoint
+from rightreasons.core.files import (
+    describe_changes,
+    load_checkpoint,
+    numerics,
+    refuse_other_model,
+    save_checkpoint,
+)
 from rightreasons.datasets import Dataset
 from rightreasons.errors import CheckpointMismatchError, OutputError
 from rightreasons.objectives import Loss, Objective
