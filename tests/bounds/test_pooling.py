@@ -30,6 +30,19 @@ def test_the_view_agrees_with_the_layer(name):
     torch.testing.assert_close(view.transposed(gradient, [shape])[0], pulled)
 
 
+def test_a_negative_divisor_turns_the_box_around():
+    layer = nn.AvgPool2d(1, divisor_override=-2)
+    lower, upper = torch.zeros(1, 1, 1, 1), torch.ones(1, 1, 1, 1)
+    net = nn.Sequential(layer, nn.Flatten())
+    bounds = output_bounds(net, lower, upper)
+    assert bounds.lower <= -0.5 and bounds.upper >= 0
+    gradient = Box(torch.zeros(1, 1, 1, 1), torch.ones(1, 1, 1, 1))
+    box = Box.between(lower, upper)
+    output = forward_bounds(layer, box, outward=False)
+    (pulled,) = backward_bounds(layer, gradient, (box,), output, outward=False)
+    assert pulled.lower.item() == -0.5 and pulled.upper.item() == 0.5
+
+
 def test_the_way_back_has_a_gradient():
     view = linear_map(nn.AvgPool2d(2))
     gradient = torch.randn(1, 1, 2, 2, requires_grad=True)

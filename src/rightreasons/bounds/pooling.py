@@ -24,14 +24,15 @@ _MaxPooling = nn.MaxPool1d | nn.MaxPool2d
 
 
 class _PlaneAverage(LinearMap):
-    """An average over windows of a plane or of a line: all weights are positive.
+    """An average over windows of a plane or of a line: all weights have one sign.
 
     Args:
         is_line: Whether samples are ``(C, L)`` and not ``(C, H, W)``.
+        is_negative: Whether the weights are negative, since the divisor is.
     """
 
-    def __init__(self, *, is_line: bool) -> None:
-        self.is_line = is_line
+    def __init__(self, *, is_line: bool, is_negative: bool = False) -> None:
+        self.is_line, self.is_negative = is_line, is_negative
 
     @abstractmethod
     def average(self, x: Tensor) -> Tensor:
@@ -43,33 +44,35 @@ class _PlaneAverage(LinearMap):
 
     @override
     def apply(self, *inputs: Tensor, absolute: bool = False, bias: bool = False) -> Tensor:
-        del absolute, bias
+        del bias
         pooled = self.average(inputs[0].unsqueeze(2) if self.is_line else inputs[0])
-        return pooled.squeeze(2) if self.is_line else pooled
+        pooled = pooled.squeeze(2) if self.is_line else pooled
+        return -pooled if absolute and self.is_negative else pooled
 
     @override
     def transposed(
         self, gradient: Tensor, shapes: Shapes, *, absolute: bool = False
     ) -> tuple[Tensor, ...]:
-        del absolute
         x = gradient.new_zeros(gradient.shape[0], *shapes[0])
         if self.is_line:
             gradient, x = gradient.unsqueeze(2), x.unsqueeze(2)
         pulled = self.spread(gradient, x)
-        return (pulled.squeeze(2) if self.is_line else pulled,)
+        pulled = pulled.squeeze(2) if self.is_line else pulled
+        return (-pulled if absolute and self.is_negative else pulled,)
 
 
 class AveragePooling(_PlaneAverage):
     """The affine view of `nn.AvgPool1d` and `nn.AvgPool2d`."""
 
     def __init__(self, layer: nn.AvgPool1d | nn.AvgPool2d) -> None:
-        super().__init__(is_line=isinstance(layer, nn.AvgPool1d))
+        divisor = None if isinstance(layer, nn.AvgPool1d) else layer.divisor_override
+        is_line = isinstance(layer, nn.AvgPool1d)
+        super().__init__(is_line=is_line, is_negative=divisor is not None and divisor < 0)
         kernel, stride, padding = (
             _plane_size(size, filler, is_line=self.is_line)
             for size, filler in ((layer.kernel_size, 1), (layer.stride, 1), (layer.padding, 0))
         )
         self.window = kernel
-        divisor = None if isinstance(layer, nn.AvgPool1d) else layer.divisor_override
         self.settings = (
             *(kernel, stride, padding),
             *(layer.ceil_mode, layer.count_include_pad, divisor),
