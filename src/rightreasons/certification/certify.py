@@ -68,11 +68,12 @@ def certify(
     - How large can the masked gradient of the loss and of the label's logit get? The bound is
       :math:`\lVert m \max(|l|, |u|) \rVert_2`; beside it stands the largest that an attack found.
 
-    Proofs are made for the weights in double precision and again in the model's own, each rounded
-    outward, so that they hold despite rounding. Every batch is cross-checked: bounds of a single
-    point are autograd's gradient, bounds of the box contain the sample's logits and gradient, and
-    no attack exceeds them. The model, its mode and its ``.grad`` do not change. Only the verdicts
-    take memory that grows with the data.
+    Predictions are proved for the weights in double precision and again in the model's own, each
+    rounded outward, so that proofs hold despite rounding. Gradients are bounded in double precision
+    only: in single precision one may be longer by its rounding error. Every batch is
+    cross-checked: bounds of a single point are autograd's gradient, bounds of the box contain the
+    sample's logits and gradient, and no attack exceeds them. The model, its mode and its ``.grad``
+    do not change. Only the verdicts take memory that grows with the data.
 
     Args:
         model: A model of layers that have bounds; it stays on its device.
