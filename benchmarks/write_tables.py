@@ -2,8 +2,9 @@
 
     python benchmarks/write_tables.py [docs/results/r4.md ...]
 
-The pages are docs/results/<paper>.md and benchmarks/results/<paper>/tables.md. A page has three
-kinds of places. The first takes what `rightreasons bench show` prints:
+The pages are docs/results/<paper>.md, benchmarks/results/<paper>/tables.md and
+docs/reference/promises.md. A page has three kinds of places. The first takes what
+`rightreasons bench show` prints:
 
     <!-- bench show r4-table1 --out benchmarks/results/r4 -->
     <!-- end -->
@@ -36,9 +37,10 @@ VALUE = re.compile(r"[-−+]?[\d.,]*(?:e-?\d+)?<!--(?P<name>[\w-]+)-->")
 
 
 def pages() -> list[Path]:
-    """List the findings pages and the tables."""
+    """List the findings pages, the tables and the promises."""
     tables = (ROOT / "benchmarks" / "results").glob("*/tables.md")
-    return sorted([*(ROOT / "docs" / "results").glob("*.md"), *tables])
+    promises = ROOT / "docs" / "reference" / "promises.md"
+    return sorted([*(ROOT / "docs" / "results").glob("*.md"), *tables, promises])
 
 
 def paper_of(page: Path) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from rightreasons import benchmark, recipes
 from rightreasons.benchmark.suites.reff_regimes import WEIGHTS
+from tests.soundness.nets import all_kinds
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -27,10 +28,10 @@ def write_tables(monkeypatch):
 
 def test_every_paper_has_findings_and_tables(write_tables):
     assert PAPERS == ["alignment", "density", "masktune", "r4", "reff"]
-    assert len(write_tables.pages()) == 2 * len(PAPERS)
+    assert len(write_tables.pages()) == 2 * len(PAPERS) + 1  # and the promises
 
 
-@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("paper", [*PAPERS, "promises"])
 def test_pages_are_up_to_date(write_tables, paper):
     """Also: every suite of a paper has its table, and every number is used."""
     texts = []
@@ -99,6 +100,13 @@ def test_the_regimes_have_the_weights_that_table_3_chooses():
         if line["variant"] == "p = 0" and line["method"] in WEIGHTS
     }
     assert chosen == WEIGHTS
+
+
+def test_the_last_soundness_campaign_found_nothing():
+    found = figures("soundness")
+    wrong = ("escapes", "certificates broken", "false traps", "nets refused")
+    assert [found[name] for name in wrong] == [0, 0, 0, 0]
+    assert set(found["kinds"]) == set(all_kinds())
 
 
 def test_attacks_agree_with_foolbox_and_stronger_ones_leave_less():
