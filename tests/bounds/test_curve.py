@@ -132,3 +132,13 @@ def test_points_have_points():
 def test_all_curves_are_tested():
     known = {kind for kind in curve.registry if kind.__module__.startswith("torch.nn")}
     assert known == {type(layer) for layer in LAYERS}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("layer", [nn.GELU("tanh"), nn.GELU(), nn.SiLU(), nn.Tanh(), nn.Sigmoid()])
+def test_slopes_hold_where_the_curve_is_nearly_straight(layer, dtype):
+    """There PyTorch's slope is a rounded difference times a large number."""
+    x = torch.linspace(-40, 40, 200_001, dtype=dtype).requires_grad_()
+    (slope,) = torch.autograd.grad(layer(x).sum(), x)
+    low, high = slope_ends(curve(layer), Box.exact(x.detach()), outward=True)
+    assert bool(((low <= slope) & (slope <= high)).all())

@@ -49,6 +49,7 @@ class Curve(NamedTuple):
         slope_turns: The same for ``slope``.
         increasing: Whether the function never falls.
         scale: Magnitude of the numbers that are rounded on the way; 0 for straight pieces.
+        slope_scale: The same for ``slope``, where it is larger; None is ``scale``.
     """
 
     function: Callable[[Tensor], Tensor]
@@ -57,6 +58,7 @@ class Curve(NamedTuple):
     slope_turns: Turns = ()
     increasing: bool = True
     scale: float = 1.0
+    slope_scale: float | None = None
 
 
 @singledispatch
@@ -155,7 +157,8 @@ def _(layer: nn.SiLU) -> Curve:
         (-2.3993572805154677, -0.09983932012886692),
         (2.3993572805154677, 1.099839320128867),
     )
-    return Curve(functional.silu, slope, lowest, steepest, False)
+    # The slope multiplies 1 - gate, a rounded difference, with numbers up to 37.
+    return Curve(functional.silu, slope, lowest, steepest, False, slope_scale=8.0)
 
 
 @curve.register
@@ -167,7 +170,8 @@ def _(layer: nn.GELU) -> Curve:
             (1.4185040087908284, 1.1289930686587718),
         )
         function = partial(functional.gelu, approximate="tanh")
-        return Curve(function, _gelu_tanh_slope, lowest, steepest, False)
+        # The slope multiplies 1 - gate², a rounded difference, with numbers up to 21.
+        return Curve(function, _gelu_tanh_slope, lowest, steepest, False, slope_scale=8.0)
     lowest = ((-0.7517915246935645, -0.16997120747990366),)
     steepest = ((-math.sqrt(2), -0.12890414518515479), (math.sqrt(2), 1.1289041451851548))
     return Curve(functional.gelu, _gelu_slope, lowest, steepest, False)
@@ -192,7 +196,10 @@ def slope_ends(activation: Curve, box: Box, *, outward: bool) -> tuple[Tensor, T
     first, second = activation.slope(lower), activation.slope(upper)
     low, high = torch.minimum(first, second), torch.maximum(first, second)
     low, high = _include_turns(low, high, activation.slope_turns, lower, upper, outward=outward)
-    return _round_function(low, high, activation.scale) if outward else (low, high)
+    if not outward:
+        return low, high
+    scale = activation.scale if activation.slope_scale is None else activation.slope_scale
+    return _round_function(low, high, scale)
 
 
 def curve_forward(activation: Curve, box: Box, *, outward: bool) -> Box:
