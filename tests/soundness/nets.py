@@ -10,7 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rightreasons.bounds import layer_kinds, network_of
-from rightreasons.bounds.rule import ruled_kind
+from rightreasons.bounds.curve import curve
+from rightreasons.bounds.linear import linear_map
+from rightreasons.bounds.rule import forward_bounds, ruled_kind
+
+LIBRARIES = ("rightreasons", "torch")  # not the rules that tests and users register
 
 MOST_NUMBERS = 128  # elements of an activation, so that a net takes milliseconds
 SHAPES = {  # of a sample, by the number of its axes
@@ -26,7 +30,9 @@ WRITTEN_KINDS = (*WRITTEN_KINDS, "Select")
 
 def all_kinds() -> list[str]:
     """The layer kinds that a campaign must reach; a new rule of the library comes in by itself."""
-    return sorted({*layer_kinds(), *WRITTEN_KINDS})
+    kinds = {*forward_bounds.registry, *linear_map.registry, *curve.registry}
+    shipped = {kind.__name__ for kind in kinds if kind.__module__.split(".")[0] in LIBRARIES}
+    return sorted({*(shipped & set(layer_kinds())), *WRITTEN_KINDS})
 
 
 def kinds_in(net: nn.Module, x: Tensor) -> set[str]:
