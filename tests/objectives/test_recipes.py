@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import rightreasons as rr
+from rightreasons.core.checks import settings_of
 from rightreasons.models import attention_branch, create, resnet18
 from rightreasons.objectives import R3, CrossEntropy, WeightDecay
-from rightreasons.objectives.objective import settings_of
 from rightreasons.objectives.recipe import recipe
 from rightreasons.objectives.recipes import RECIPES
 

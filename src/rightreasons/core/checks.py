@@ -7,10 +7,15 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from rightreasons.errors import InvalidSettingError, RightReasonsError, UnknownNameError
+from rightreasons.errors import (
+    InvalidSettingError,
+    RightReasonsError,
+    UnknownNameError,
+)
 
 __all__ = [
     "Registry",
+    "Settings",
     "check_choice",
     "check_flag",
     "check_floats",
@@ -18,7 +23,9 @@ __all__ = [
     "check_integer",
     "check_names",
     "check_range",
+    "passes_settings_on",
     "positive_float",
+    "settings_of",
 ]
 
 Choice = TypeVar("Choice")
@@ -222,3 +229,35 @@ def check_range(valid_range: object) -> tuple[float, float]:
             f"got {valid_range!r}."
         )
     return low, high
+
+
+Settings = dict[str, inspect.Parameter]
+"""Keyword settings of a function or class, by name."""
+
+
+def settings_of(function: Callable[..., Any], without: Collection[str] = ()) -> Settings:
+    """The keyword-only parameters of a function or of a class's constructor, by name.
+
+    A constructor with ``**settings`` passes them to its base, so those of the base follow.
+
+    Args:
+        function: A function or a class.
+        without: Names to leave out.
+    """
+    bases = inspect.getmro(function) if isinstance(function, type) else ()
+    constructors = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
+    settings: Settings = {}
+    for constructor in constructors or [function]:
+        parameters = inspect.signature(constructor).parameters.values()
+        for parameter in parameters:
+            if parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in without:
+                settings.setdefault(parameter.name, parameter)
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            break
+    return settings
+
+
+def passes_settings_on(function: Callable[..., Any]) -> bool:
+    """Whether a function takes any keyword, as a constructor does that passes settings on."""
+    parameters = inspect.signature(function).parameters.values()
+    return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)

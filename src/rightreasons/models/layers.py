@@ -21,8 +21,8 @@ __all__ = [
     "Size",
     "activation_factory",
     "check_size",
+    "named_net",
     "remaining_size",
-    "settings_of",
     "side_output",
 ]
 
@@ -151,7 +151,7 @@ def side_output(model: nn.Module, layer: str) -> str:
     return min(names, key=lambda name: name.count("."))
 
 
-def settings_of(
+def named_net(
     make: Callable[..., Net], **fixed: Any
 ) -> Callable[[Callable[[], Net]], Callable[..., Net]]:
     """Give a named net all settings and defaults of a general one, except the fixed settings.

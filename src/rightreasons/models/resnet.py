@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor, nn
 
 from rightreasons.core.checks import check_choice, check_integer, positive_float
-from rightreasons.models.layers import Activation, Size, activation_factory, check_size, settings_of
+from rightreasons.models.layers import Activation, Size, activation_factory, check_size, named_net
 
 __all__ = ["BasicBlock", "Bottleneck", "ResNet", "resnet18", "resnet34", "resnet50"]
 
@@ -167,7 +167,7 @@ class ResNet(nn.Module):
         return logits
 
 
-@settings_of(ResNet, block=BasicBlock, blocks=(2, 2, 2, 2))
+@named_net(ResNet, block=BasicBlock, blocks=(2, 2, 2, 2))
 def resnet18() -> ResNet:  # type: ignore[empty-body]
     """Residual net of 18 layers, with torchvision's parameter names.
 
@@ -181,7 +181,7 @@ def resnet18() -> ResNet:  # type: ignore[empty-body]
     """
 
 
-@settings_of(ResNet, block=BasicBlock, blocks=(3, 4, 6, 3))
+@named_net(ResNet, block=BasicBlock, blocks=(3, 4, 6, 3))
 def resnet34() -> ResNet:  # type: ignore[empty-body]
     """Residual net of 34 layers, with torchvision's parameter names.
 
@@ -194,7 +194,7 @@ def resnet34() -> ResNet:  # type: ignore[empty-body]
     """
 
 
-@settings_of(ResNet, block=Bottleneck, blocks=(3, 4, 6, 3))
+@named_net(ResNet, block=Bottleneck, blocks=(3, 4, 6, 3))
 def resnet50() -> ResNet:  # type: ignore[empty-body]
     """Residual net of 50 layers, with torchvision's parameter names.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from rightreasons.core.checks import check_choice, check_fraction, check_integer, positive_float
-from rightreasons.models.layers import Activation, Size, activation_factory, check_size, settings_of
+from rightreasons.models.layers import Activation, Size, activation_factory, check_size, named_net
 
 __all__ = ["VGG", "vgg11"]
 
@@ -99,7 +99,7 @@ class VGG(nn.Module):
         return logits
 
 
-@settings_of(VGG)
+@named_net(VGG)
 def vgg11() -> VGG:  # type: ignore[empty-body]
     """VGG net of 11 layers, with torchvision's parameter names.
 

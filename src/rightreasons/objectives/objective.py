@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from rightreasons.core.checks import passes_settings_on, settings_of
 from rightreasons.core.model_modes import depends_on_mode, innermost, refuse_wrappers, statistics_of
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
@@ -25,12 +25,10 @@ from rightreasons.objectives.memory import (
 from rightreasons.probe.probe import Need, Probe, strongest_need
 from rightreasons.types import Batch
 
-__all__ = ["Loss", "Objective", "Settings", "Term", "Weight", "settings_of", "with_task"]
+__all__ = ["Loss", "Objective", "Term", "Weight", "with_task"]
 
 Weight = float | Literal["auto"]
 """What a term is multiplied with; ``"auto"`` is an `AutoWeight`."""
-Settings = dict[str, inspect.Parameter]
-"""Keyword settings of a function or class, by name."""
 _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -103,8 +101,13 @@ class Term(_Summand):
     def __init_subclass__(cls, **settings: Any) -> None:
         """Show the settings that a family passes to its base in the signature, for `help`."""
         super().__init_subclass__(**settings)
-        if _passes_settings_on(cls.__init__):
-            cls.__signature__ = inspect.Signature(list(settings_of(cls).values()))  # type: ignore[attr-defined]
+        constructor = vars(cls).get("__init__")
+        if constructor is not None:
+            signature = inspect.signature(constructor)
+            parameters = list(signature.parameters.values())[1:]  # without `self`
+            if passes_settings_on(constructor):
+                parameters = list(settings_of(cls).values())
+            cls.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
 
     @abstractmethod
     def forward(self, probe: Probe) -> Tensor:
@@ -351,33 +354,6 @@ def _unique(name: str, taken: nn.ModuleDict) -> str:
         number += 1
         unique = f"{name}_{number}"
     return unique
-
-
-def settings_of(function: Callable[..., Any], without: Collection[str] = ()) -> Settings:
-    """The keyword-only parameters of a function or of a class's constructor, by name.
-
-    A constructor with ``**settings`` passes them to its base, so those of the base follow.
-
-    Args:
-        function: A function or a class.
-        without: Names to leave out.
-    """
-    bases = inspect.getmro(function) if isinstance(function, type) else ()
-    constructors = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
-    settings: Settings = {}
-    for constructor in constructors or [function]:
-        parameters = inspect.signature(constructor).parameters.values()
-        for parameter in parameters:
-            if parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in without:
-                settings.setdefault(parameter.name, parameter)
-        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-            break
-    return settings
-
-
-def _passes_settings_on(function: Callable[..., Any]) -> bool:
-    parameters = inspect.signature(function).parameters.values()
-    return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
 
 
 def with_task(objective: Objective, term: Term) -> Objective:

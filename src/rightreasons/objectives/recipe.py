@@ -8,8 +8,9 @@ from functools import update_wrapper
 from types import FunctionType
 from typing import Any
 
+from rightreasons.core.checks import settings_of
 from rightreasons.objectives.cross_entropy import CrossEntropy, WeightDecay
-from rightreasons.objectives.objective import Objective, Term, settings_of
+from rightreasons.objectives.objective import Objective, Term
 
 __all__ = ["erm", "recipe"]
 
