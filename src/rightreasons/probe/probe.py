@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -79,7 +80,6 @@ class Probe:
         self._max_rows = max_rows
         self._depends_on_mode = depends_on_mode(innermost(model))
         self._activations: dict[str, Tensor] = {}
-        self._gradients: dict[Target, Tensor] = {}
         self._masked: MaskedFeatures | None = None
         self._results: dict[Hashable, Any] = {}
         # With a split net the gradient at the first layer's output is enough: the input needs none.
@@ -87,7 +87,9 @@ class Probe:
         self._split = split_at_first_layer(innermost(model), batch.x) if splits else None
         self._first_output: dict[str, Tensor] = {}
         self._features = batch.x if self._split is not None else self._differentiable(batch.x)
-        self._logits = self._forward()
+        logits = self._forward()
+        first = None if self._split is None else self._first_output[self._split.name]
+        self._pass = _Pass(logits, batch.y, self._features, first, create_graph)
 
     @property
     def model(self) -> nn.Module:
@@ -107,7 +109,7 @@ class Probe:
     @property
     def logits(self) -> Tensor:
         """The model's output ``(N, K)``, at least in single precision."""
-        return self._logits
+        return self._pass.logits
 
     @property
     def activations(self) -> Mapping[str, Tensor]:
@@ -152,15 +154,7 @@ class Probe:
 
     def gradient(self, target: Target | str = Target.LOSS) -> Tensor:
         """The gradient of ``target`` for each sample, shaped as `features`; computed once."""
-        target = Target(target)
-        if target not in self._gradients:
-            if not self.features.requires_grad:
-                raise DoubleBackwardError(
-                    "Expected a probe made with `needs_gradient=True` before asking for gradients. "
-                    "A term or metric that reads `probe.gradient` sets `needs_gradient = True`."
-                )
-            self._gradients[target] = self._gradient_at(self.features, target)
-        return self._gradients[target]
+        return self._pass.gradient(Target(target))
 
     @property
     def masked(self) -> MaskedFeatures:
@@ -174,7 +168,7 @@ class Probe:
                 model=model,
                 mask=mask.expand(-1, *shape).flatten(1).index_select(1, touched),
                 y=self.batch.y,
-                nominal_gradient=self._gradient_at_net_input,
+                nominal_gradient=self._pass.gradient_at_net_input,
                 max_rows=self.max_rows,
             )
         return self._masked
@@ -188,7 +182,7 @@ class Probe:
 
     def release_graph(self) -> None:
         """Detach logits and activations, so that the pass's graph can be freed."""
-        self._logits = self._logits.detach()
+        self._pass.logits = self._pass.logits.detach()
         self._activations = {name: one.detach() for name, one in self._activations.items()}
 
     def replace(
@@ -201,8 +195,9 @@ class Probe:
             activations: The activations by name; None leaves them.
         """
         probe = copy(self)
-        probe._gradients, probe._masked, probe._results = {}, None, {}
+        probe._masked, probe._results = None, {}
         probe._batch = self._batch if y is None else self._batch.with_(y=y)
+        probe._pass = replace(self._pass, y=probe._batch.y, gradients={})
         probe._activations = self._activations if activations is None else activations
         return probe
 
@@ -332,10 +327,36 @@ class Probe:
             refuse_non_finite(logits)
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
-    def _gradient_at_net_input(self, target: Target) -> Tensor:
-        if self._split is None:
+
+@dataclass
+class _Pass:
+    """The tensors of a pass, and the gradients that were taken of it.
+
+    A probe and its masked features share it. If the features held the probe, which holds them, the
+    graph of a finished step would stay in memory until the garbage collector finds the cycle.
+    """
+
+    logits: Tensor
+    y: Tensor
+    features: Tensor
+    first_output: Tensor | None
+    create_graph: bool
+    gradients: dict[Target, Tensor] = field(default_factory=dict)
+
+    def gradient(self, target: Target) -> Tensor:
+        if target not in self.gradients:
+            if not self.features.requires_grad:
+                raise DoubleBackwardError(
+                    "Expected a probe made with `needs_gradient=True` before asking for gradients. "
+                    "A term or metric that reads `probe.gradient` sets `needs_gradient = True`."
+                )
+            self.gradients[target] = self._gradient_at(self.features, target)
+        return self.gradients[target]
+
+    def gradient_at_net_input(self, target: Target) -> Tensor:
+        if self.first_output is None:
             return self.gradient(target)
-        return self._gradient_at(self._first_output[self._split.name], target)
+        return self._gradient_at(self.first_output, target)
 
     def _gradient_at(self, point: Tensor, target: Target) -> Tensor:
         if not self.logits.requires_grad:
@@ -344,7 +365,7 @@ class Probe:
                 "`detach()`, `torch.no_grad()` or `torch.inference_mode()` from its forward."
             )
         with translate_autograd_errors(), torch.enable_grad():
-            value = target(self.logits, self.batch.y).sum()
+            value = target(self.logits, self.y).sum()
             (gradient,) = torch.autograd.grad(
                 value, point, create_graph=self.create_graph, retain_graph=True
             )
