@@ -13,7 +13,6 @@ from rightreasons.training.distributed import (
     Interrupts,
     agree,
     gather,
-    is_main_process,
     launch_fabric,
     random_state,
     restore_random_state,
@@ -145,15 +144,3 @@ def test_how_processes_are_started(monkeypatch, variables, devices, expected):
     assert settings["precision"] == "bf16-mixed"
     made.launch.assert_called_once_with()
     assert os.environ.get("TORCHELASTIC_RUN_ID") == variables.get("TORCHELASTIC_RUN_ID")
-
-
-@pytest.mark.parametrize(
-    ("environment", "main"),
-    [({}, True), ({"RANK": "0"}, True), ({"RANK": "1"}, False), ({"LOCAL_RANK": "1"}, False)],
-)
-def test_one_process_prints(environment, main, monkeypatch):
-    for name in ("RANK", "LOCAL_RANK"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    assert is_main_process() is main

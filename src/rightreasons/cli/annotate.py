@@ -29,6 +29,7 @@ from rightreasons.cli.options import (
 )
 from rightreasons.core.checks import check_integer, check_names
 from rightreasons.core.files import writable_folder
+from rightreasons.core.process import hold
 from rightreasons.datasets import Dataset, load
 from rightreasons.datasets.registry import DATASETS
 from rightreasons.errors import InvalidSettingError, OutputError
@@ -103,18 +104,19 @@ def annotate(
         train = keep_annotations(train, places)
     if next_ is not None:
         find_unannotated(train)  # before time is spent on training
-    annotator.fit(train, progress=False if as_json else None)
-    if rest:
-        write_masks(str(out), annotate_rest(train, annotator=annotator, cache_dir=cache_dir))
-        typer.echo(json.dumps({"masks": str(out)}) if as_json else f"Wrote {out}.")
-        return
-    rows = suggestion_rows(train, next_to_annotate(train, annotator, num=int(next_ or 0)))
-    if out is not None:
-        write_rows(out, rows)
-    cells = [[str(row["index"]), row["file"], f"{row['uncertainty']:.4f}"] for row in rows]
-    print_result(rows, [(["index", "file", "uncertainty"], cells)], as_json)
-    if out is not None and not as_json:
-        typer.echo(f"Wrote {out}.")
+    with hold(out):
+        annotator.fit(train, progress=False if as_json else None)
+        if rest:
+            write_masks(str(out), annotate_rest(train, annotator=annotator, cache_dir=cache_dir))
+            typer.echo(json.dumps({"masks": str(out)}) if as_json else f"Wrote {out}.")
+            return
+        rows = suggestion_rows(train, next_to_annotate(train, annotator, num=int(next_ or 0)))
+        if out is not None:
+            write_rows(out, rows)
+        cells = [[str(row["index"]), row["file"], f"{row['uncertainty']:.4f}"] for row in rows]
+        print_result(rows, [(["index", "file", "uncertainty"], cells)], as_json)
+        if out is not None and not as_json:
+            typer.echo(f"Wrote {out}.")
 
 
 def _annotator_settings(pairs: list[str] | None) -> dict[str, Any]:

@@ -28,12 +28,12 @@ from rightreasons.cli.options import (
     split_names,
     with_options_of,
 )
+from rightreasons.core.process import is_main_process
 from rightreasons.errors import InvalidSettingError, RightReasonsError
 from rightreasons.report import write_report
 from rightreasons.run.config import Config, load_config
 from rightreasons.run.run import evaluate_run, train_run
 from rightreasons.run.selective import selective_run
-from rightreasons.training.distributed import is_main_process
 
 __all__ = ["app", "main", "selective_table"]
 

@@ -15,8 +15,8 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+from rightreasons.core.process import is_main_process
 from rightreasons.errors import InvalidSettingError
-from rightreasons.training.distributed import is_main_process
 
 __all__ = [
     "AsJson",

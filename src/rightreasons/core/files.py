@@ -27,6 +27,7 @@ __all__ = [
     "library_versions",
     "load_checkpoint",
     "load_weights_into",
+    "not_writable",
     "numerics",
     "plain_values",
     "refuse_other_model",
@@ -43,7 +44,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
-        raise _not_writable(path.parent, error) from error
+        raise not_writable(path.parent, error) from error
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
@@ -54,7 +55,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise _not_writable(path, error) from error
+            raise not_writable(path, error) from error
         raise
 
 
@@ -72,7 +73,7 @@ def writable_folder(path: str | Path) -> Path:
         with tempfile.NamedTemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise _not_writable(folder, error) from error
+        raise not_writable(folder, error) from error
     return folder
 
 
@@ -167,7 +168,8 @@ def _umask() -> int:
     return mask
 
 
-def _not_writable(folder: Path, error: OSError) -> OutputError:
+def not_writable(folder: Path, error: OSError) -> OutputError:
+    """The error for a place that cannot be written."""
     reason = error.strerror or str(error)
     return OutputError(
         f"Expected a place to write to, but {folder} cannot be written ({reason}). Choose another "

@@ -37,6 +37,7 @@ from rightreasons.core.files import (
     write_atomically,
     write_json,
 )
+from rightreasons.core.process import hold
 from rightreasons.datasets import Dataset, Splits
 from rightreasons.datasets.dataset import spread_over_classes
 from rightreasons.errors import InvalidSettingError
@@ -176,31 +177,32 @@ def train_run(
             prepare_metrics(metrics[split], part)
     model = config.build_model(data)
     folder = writable_folder(out)
-    if resume and is_begun(folder):
-        refuse_other_config(folder, config)
-    elif not is_begun(folder):
-        save_config(folder, config)
-    fabric = launch_fabric(config.accelerator, config.devices, config.precision)
-    fitted = strategy.fit(
-        model,
-        objective,
-        data,
-        **config.to_arguments(),
-        out=folder,
-        resume=resume,
-        progress=progress,
-        tensorboard=tensorboard,
-        checkpoint_seconds=checkpoint_seconds,
-        fabric=fabric,
-    )
-    model = strategy.deployed(model, folder)
-    limit, show = config.max_rows, bool(progress)
-    measured = evaluate_parts(model, parts, metrics, max_rows=limit, progress=show)
-    results = _results(config, data, model, fitted, measured)
-    if fabric.is_global_zero:
-        write_examples(folder / "examples.npz", model, data.test)
-        write_json(folder / "results.json", results)
-    return results
+    with hold(folder):  # two trainings would mix their files
+        if resume and is_begun(folder):
+            refuse_other_config(folder, config)
+        elif not is_begun(folder):
+            save_config(folder, config)
+        fabric = launch_fabric(config.accelerator, config.devices, config.precision)
+        fitted = strategy.fit(
+            model,
+            objective,
+            data,
+            **config.to_arguments(),
+            out=folder,
+            resume=resume,
+            progress=progress,
+            tensorboard=tensorboard,
+            checkpoint_seconds=checkpoint_seconds,
+            fabric=fabric,
+        )
+        model = strategy.deployed(model, folder)
+        limit, show = config.max_rows, bool(progress)
+        measured = evaluate_parts(model, parts, metrics, max_rows=limit, progress=show)
+        results = _results(config, data, model, fitted, measured)
+        if fabric.is_global_zero:
+            write_examples(folder / "examples.npz", model, data.test)
+            write_json(folder / "results.json", results)
+        return results
 
 
 def load_run(folder: str | Path) -> Run:
@@ -272,14 +274,15 @@ def certify_run(
     part = run.split(split, purpose="certify on them")
     path = run.folder / "certificate.json" if out is None else Path(out)
     writable_folder(path.parent)
-    model = run.model
-    run.compare_digest()
-    certificate = certify(
-        model, part, epsilon=epsilon, method=method, progress=progress, **settings
-    )
-    certificate = replace(certificate, settings={**certificate.settings, "split": split})
-    certificate.to_json(path)
-    return certificate
+    with hold(run.folder if out is None else path):
+        model = run.model
+        run.compare_digest()
+        certificate = certify(
+            model, part, epsilon=epsilon, method=method, progress=progress, **settings
+        )
+        certificate = replace(certificate, settings={**certificate.settings, "split": split})
+        certificate.to_json(path)
+        return certificate
 
 
 def write_examples(path: Path, model: nn.Module, data: Dataset) -> None:

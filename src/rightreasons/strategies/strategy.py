@@ -15,6 +15,7 @@ from torch import nn
 from typing_extensions import override
 
 from rightreasons.core.files import save_weights, writable_folder, write_atomically
+from rightreasons.core.process import hold
 from rightreasons.datasets import Dataset, Splits
 from rightreasons.errors import CheckpointMismatchError, OutputError
 from rightreasons.objectives import Objective, Term
@@ -61,8 +62,9 @@ class Strategy(ABC):
             all fits. If there are several, each row of the history names its ``stage``.
         """
         stages = Stages(data, out=out, resume=resume, settings=dict(settings))
-        self.run(model, objective.as_objective(), stages)
-        return stages.finish(model)
+        with hold(stages.folder):
+            self.run(model, objective.as_objective(), stages)
+            return stages.finish(model)
 
     def deployed(self, model: nn.Module, folder: Path) -> nn.Module:
         """The model that a finished run uses: the trained one, unless the strategy combines more.

@@ -15,13 +15,13 @@ from lightning_fabric import Fabric
 from torch import distributed
 
 from rightreasons.core.checks import check_integer
+from rightreasons.core.process import read_environment
 from rightreasons.errors import InvalidSettingError
 
 __all__ = [
     "Interrupts",
     "agree",
     "gather",
-    "is_main_process",
     "launch_fabric",
     "random_state",
     "restore_random_state",
@@ -29,18 +29,13 @@ __all__ = [
 ]
 
 
-def is_main_process() -> bool:
-    """Whether this process prints, by the environment variables of its launcher."""
-    return int(os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or 0) == 0
-
-
 def launch_fabric(accelerator: str, devices: int, precision: str) -> Fabric:
     """Start the processes of a fit, or join those ``torchrun`` started."""
     check_integer("devices", devices)
     nodes = 1
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        devices = int(os.environ["LOCAL_WORLD_SIZE"])
-        nodes = int(os.environ["WORLD_SIZE"]) // devices
+        devices = max(read_environment("LOCAL_WORLD_SIZE", 1), 1)
+        nodes = max(read_environment("WORLD_SIZE", 1) // devices, 1)
     strategy = "ddp" if devices * nodes > 1 else "auto"
     try:
         fabric = Fabric(

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from rightreasons.core.files import save_weights, writable_folder
 from rightreasons.core.model_modes import translate_autograd_errors
+from rightreasons.core.process import hold
 from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import Loss, Objective, Term
@@ -142,23 +143,24 @@ def fit(
     if tensorboard and out is None:
         raise InvalidSettingError("Expected `out` (--out) for TensorBoard's files, but got none.")
     folder = None if out is None else writable_folder(out)
-    objective = copy.deepcopy(objective.as_objective())  # a fit begins with what was asked for
-    fabric = fabric or launch_fabric(settings.accelerator, settings.devices, settings.precision)
-    training = _prepare(model, objective, data, validation, settings, fabric, folder)
-    log = TrainingLog(
-        num_updates=settings.epochs * training.schedule.num_updates,
-        num_epochs=settings.epochs,
-        folder=folder if fabric.is_global_zero else None,
-        progress=progress if fabric.is_global_zero else False,
-        tensorboard=tensorboard,
-    )
-    if not model.training:
-        model.train()
-    with seeded(settings.seed + fabric.global_rank):
-        training.restore(resume=resume)
-        with log, Interrupts() as interrupts:
-            _train(training, log, interrupts, checkpoint_seconds)
-    return _finish(training)
+    with hold(folder):
+        objective = copy.deepcopy(objective.as_objective())  # a fit begins with what was asked for
+        fabric = fabric or launch_fabric(settings.accelerator, settings.devices, settings.precision)
+        training = _prepare(model, objective, data, validation, settings, fabric, folder)
+        log = TrainingLog(
+            num_updates=settings.epochs * training.schedule.num_updates,
+            num_epochs=settings.epochs,
+            folder=folder if fabric.is_global_zero else None,
+            progress=progress if fabric.is_global_zero else False,
+            tensorboard=tensorboard,
+        )
+        if not model.training:
+            model.train()
+        with seeded(settings.seed + fabric.global_rank):
+            training.restore(resume=resume)
+            with log, Interrupts() as interrupts:
+                _train(training, log, interrupts, checkpoint_seconds)
+        return _finish(training)
 
 
 def _check_selection(select: Selection, validation: Dataset | None) -> None:
