@@ -167,7 +167,7 @@ def test_writes_a_log_and_weights(tmp_path):
     assert rows == fitted.history
     assert {"epoch", "updates", "lr", "parts", "accuracy", "validation"} <= set(rows[0])
     assert (tmp_path / "model.safetensors").exists()
-    assert not list(tmp_path.glob(".*"))
+    assert [path.name for path in tmp_path.glob(".*")] == [".lock"]
 
 
 def test_tensorboard_files_are_written(tmp_path):
@@ -259,16 +259,16 @@ def test_a_nan_stops_and_names_the_term(tmp_path, in_value, words):
 
 
 class Interrupt(Term):
-    """Presses Ctrl-C in the middle of an update."""
+    """Presses Ctrl-C, or sends another signal, in the middle of an update."""
 
-    def __init__(self, *, at):
+    def __init__(self, *, at, number=signal.SIGINT):
         super().__init__()
-        self.at, self.calls = at, 0
+        self.at, self.calls, self.number = at, 0, number
 
     def forward(self, probe):
         self.calls += 1
         if self.calls == self.at:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), self.number)
         return 0.0 * probe.logits.sum(dim=1)
 
 
@@ -289,6 +289,50 @@ def test_ctrl_c_saves_and_says_how_to_resume(tmp_path):
         **settings,
     )
     assert torch.equal(weights(resumed), weights(whole))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("at", [8, 12])  # in the middle, and in the last update
+def test_a_scheduler_s_signal_saves_as_ctrl_c_does(tmp_path, number, at, caplog):
+    settings = {"epochs": 3, "batch_size": 10, "seed": 5}
+    whole = net(dropout=0.3)
+    rr.fit(whole, CrossEntropy() + 1.0 * Interrupt(at=-1), separable(), **settings)
+    objective = CrossEntropy() + 1.0 * Interrupt(at=at, number=number)
+    with pytest.raises(SystemExit) as stop:
+        rr.fit(net(dropout=0.3), objective, separable(), out=tmp_path, **settings)
+    assert stop.value.code == 128 + number
+    assert "checkpoint.pt; go on with resume=True" in caplog.text
+    assert signal.getsignal(number) == signal.SIG_DFL
+    resumed, objective = net(dropout=0.3), CrossEntropy() + 1.0 * Interrupt(at=-1)
+    rr.fit(resumed, objective, separable(), out=tmp_path, resume=True, **settings)
+    assert torch.equal(weights(resumed), weights(whole))
+
+
+def test_a_signal_while_the_last_epoch_is_measured_ends_the_fit(tmp_path, monkeypatch):
+    def measure(*args, **settings):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return {"accuracy": 1.0}
+
+    monkeypatch.setattr("rightreasons.training.fit.evaluate", measure)
+    with pytest.raises(SystemExit) as stop:
+        rr.fit(net(), CrossEntropy(), separable(), validation=separable(), epochs=1, out=tmp_path)
+    assert stop.value.code == 128 + signal.SIGTERM
+    assert (tmp_path / "checkpoint.pt").exists()
+
+
+def test_a_signal_that_somebody_ignores_or_handles_is_left_alone():
+    noted = []
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
+    also_before = signal.signal(signal.SIGTERM, lambda *_: noted.append("mine"))
+    try:
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            rr.fit(
+                net(), CrossEntropy() + 1.0 * Interrupt(at=1, number=number), separable(), epochs=1
+            )
+    finally:
+        signal.signal(signal.SIGHUP, before)
+        signal.signal(signal.SIGTERM, also_before)
+    assert noted == ["mine"]
 
 
 def test_ctrl_c_without_a_folder_says_that_nothing_is_saved():

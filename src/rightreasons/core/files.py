@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import io
 import json
 import math
 import os
 import platform
+import re
+import socket
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
@@ -18,19 +24,23 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rightreasons.errors import CheckpointMismatchError, OutputError, RunNotFoundError
 
 __all__ = [
     "LIBRARIES",
+    "append_line",
     "describe_changes",
     "library_versions",
     "load_checkpoint",
     "load_weights_into",
+    "make_temporary",
     "not_writable",
     "numerics",
     "plain_values",
     "refuse_other_model",
+    "remove_orphans",
     "save_checkpoint",
     "save_weights",
     "writable_folder",
@@ -38,15 +48,19 @@ __all__ = [
     "write_json",
 ]
 
+TEMPORARY = ".tmp"
+_ORPHAN = re.compile(r"\..+\.(?P<host>[0-9a-f]{8})-(?P<pid>\d{1,10})-[a-z0-9_]+\.tmp", re.DOTALL)
+
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let ``write`` fill a new file and move it to ``path``: whole, or not at all."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, temporary = make_temporary(path)
     except OSError as error:
         raise not_writable(path.parent, error) from error
+    raw = _RawFile(handle, "wb")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with io.BufferedWriter(raw) as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
@@ -54,9 +68,66 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         os.replace(temporary, path)
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise not_writable(path, error) from error
+        failure = raw.failure or error  # torch.save raises an error of its own
+        if isinstance(failure, OSError) and isinstance(error, Exception):
+            raise not_writable(path, failure) from error
         raise
+
+
+class _RawFile(io.FileIO):
+    """A file that remembers why it could not be written."""
+
+    failure: OSError | None = None
+
+    @override
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.failure = error
+            raise
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add a line to a text file, or raise an error that says why it cannot be written."""
+    try:
+        with path.open("a") as file:
+            file.write(line + "\n")
+    except OSError as error:
+        raise not_writable(path, error) from error
+
+
+def make_temporary(path: Path) -> tuple[int, str]:
+    """Open a new file beside ``path``; its name says which process writes it.
+
+    Returns:
+        The file's descriptor and path.
+    """
+    prefix = f".{path.name[:80]}.{_host()}-{os.getpid()}-"
+    return tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=TEMPORARY)
+
+
+def remove_orphans(folder: Path) -> None:
+    """Remove the temporary files of writers on this machine that were killed."""
+    for file in folder.glob(f".*{TEMPORARY}"):
+        match = _ORPHAN.fullmatch(file.name)
+        if match and match["host"] == _host() and not _is_alive(int(match["pid"])):
+            with suppress(OSError):
+                file.unlink()
+
+
+def _host() -> str:
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # a process of somebody else
+        return True
+    return True
 
 
 def write_json(path: Path, value: object) -> None:
@@ -66,12 +137,17 @@ def write_json(path: Path, value: object) -> None:
 
 
 def writable_folder(path: str | Path) -> Path:
-    """Create a folder, or raise an error that says why it cannot be written."""
+    """Create a folder, or raise an error that says why it cannot be written.
+
+    Temporary files that killed writers left there are removed.
+    """
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder):
-            pass
+        remove_orphans(folder)
+        handle, temporary = make_temporary(folder / "writable")
+        os.close(handle)
+        os.unlink(temporary)
     except OSError as error:
         raise not_writable(folder, error) from error
     return folder
@@ -171,9 +247,11 @@ def _umask() -> int:
 def not_writable(folder: Path, error: OSError) -> OutputError:
     """The error for a place that cannot be written."""
     reason = error.strerror or str(error)
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "Make room there, or choose another" if full else "Choose another"
     return OutputError(
-        f"Expected a place to write to, but {folder} cannot be written ({reason}). Choose another "
-        "with --out."
+        f"Expected a place to write to, but {folder} cannot be written ({reason}). {remedy} with "
+        "--out."
     )
 
 

@@ -3,13 +3,13 @@
 import hashlib
 import http.client
 import os
-import tempfile
 import urllib.request
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from rightreasons.core.files import make_temporary, remove_orphans
 from rightreasons.core.progress import progress
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, OutputError
 
@@ -38,7 +38,8 @@ def download(urls: Sequence[str], path: Path, *, sha256: str, unpack: bool = Fal
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        remove_orphans(path.parent)
+        handle, name = make_temporary(path)
     except OSError as error:
         raise OutputError(
             f"Expected to write {path}, but got: {error}. Choose a folder you may write to."

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import torch
 from lightning_fabric import Fabric
@@ -106,28 +106,53 @@ def gather(fabric: Fabric, value: Any) -> list[Any]:
 
 
 class Interrupts:
-    """Notes Ctrl-C, so that training stops between two updates; a second one stops at once."""
+    """Notes Ctrl-C, SIGTERM and SIGHUP, so that training stops between two updates.
+
+    A second signal stops it at once. A signal that somebody ignores (``nohup``) or handles is left
+    alone; Ctrl-C is always noted.
+    """
 
     def __init__(self) -> None:
-        self._asked = False
-        self._before: Any = None
+        self._signal: int | None = None
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._note)
+            endings = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
+            free = [one for one in endings if one and signal.getsignal(one) == signal.SIG_DFL]
+            for number in (signal.SIGINT, *free):
+                self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, before in self._before.items():
+            signal.signal(number, before)
 
     @property
     def asked(self) -> bool:
-        """Whether Ctrl-C was pressed in this process."""
-        return self._asked
+        """Whether this process was told to stop."""
+        return self._signal is not None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was told so by another signal than Ctrl-C's."""
+        return self._signal not in (None, signal.SIGINT)
+
+    def stop(self, message: str, *, ended: bool) -> NoReturn:
+        """Raise what ends the training.
+
+        Args:
+            message: What was saved, and how to go on.
+            ended: Whether any process was told by another signal than Ctrl-C's. The exit code then
+                is that of a process which the signal ends: 128 and its number.
+        """
+        if not ended:
+            raise KeyboardInterrupt(message)
+        raise SystemExit(128 + (self._signal if self.ended and self._signal else signal.SIGTERM))
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if self._asked:
-            raise KeyboardInterrupt
-        self._asked = True
+        del frame
+        if self._signal is not None:
+            self._signal = number
+            self.stop("", ended=self.ended)
+        self._signal = number

@@ -135,6 +135,8 @@ def fit(
     Raises:
         NonFiniteLossError: A term became NaN or infinite; the last good state is saved.
         KeyboardInterrupt: Ctrl-C; the state after the last whole update is saved.
+        SystemExit: SIGTERM or SIGHUP, which schedulers send; the same, with exit code 128 and the
+            number of the signal.
     """
     settings = TrainingSettings.from_arguments(locals()).checked()
     data = as_dataset(data, seed=settings.seed)
@@ -239,15 +241,21 @@ def _train(
             progress.seconds += time.monotonic() - clock
             clock = time.monotonic()
             is_due = checkpoint_seconds <= clock - saved
-            must_stop, must_save = agree(training.fabric, interrupts.asked, is_due)
+            must_stop, must_save, ended = agree(
+                training.fabric, interrupts.asked, is_due, interrupts.ended
+            )
             if must_stop or must_save:
                 training.save()
                 saved = time.monotonic()
             if must_stop:
                 logger.warning(_how_to_resume(training))
-                raise KeyboardInterrupt(_how_to_resume(training))
+                interrupts.stop(_how_to_resume(training), ended=ended)
         log.epoch(_finish_epoch(training))
     training.save()
+    must_stop, ended = agree(training.fabric, interrupts.asked, interrupts.ended)
+    if must_stop:  # while the last epoch was measured
+        logger.warning(_how_to_resume(training))
+        interrupts.stop(_how_to_resume(training), ended=ended)
 
 
 def _update(training: Training, update: list[Microbatch], batches: Iterator[Batch]) -> Loss:
