@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from rightreasons.annotators.hand_masks import CHUNK, change_below_augmentation,
 from rightreasons.core.checks import check_choice
 from rightreasons.core.files import writable_folder, write_atomically
 from rightreasons.core.progress import progress
+from rightreasons.core.readers import Unreadable, read_arrays
 from rightreasons.datasets import Dataset, MaskBits, Selected
 from rightreasons.datasets.dataset import TransformedDataset
 from rightreasons.datasets.images.files import image_size, read_mask
@@ -252,15 +252,16 @@ def with_mask_archive(data: Dataset, path: str | Path) -> Dataset:
         DatasetCorruptError: It is no such archive, or is of other images.
     """
     try:
-        with np.load(path, allow_pickle=False) as kept:
-            arrays = {name: kept[name] for name in kept.files}
+        arrays = read_arrays(Path(path))
         mask, annotated = arrays["mask"], torch.from_numpy(arrays["annotated"])
+        if mask.dtype != np.uint8 or annotated.dtype != torch.bool:
+            raise Unreadable(f"its masks are {mask.dtype}, not bytes, or `annotated` not booleans")
     except FileNotFoundError as error:
         raise DatasetNotFoundError(
             f"Expected masks at {path}, but there is no such file. Write it with "
             "`rightreasons annotate --rest --out`."
         ) from error
-    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise DatasetCorruptError(
             f"Expected {path} as `rightreasons annotate --rest` wrote it, but cannot read it: "
             f"{error}."

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from rightreasons.annotators.quality import confidence
 from rightreasons.core.checks import check_flag
 from rightreasons.core.files import writable_folder, write_atomically
 from rightreasons.core.progress import progress
+from rightreasons.core.readers import Unreadable, read_arrays
 from rightreasons.datasets import Dataset, MaskBits
 from rightreasons.datasets.wrappers import change_masks, pack_masks
 from rightreasons.errors import InvalidBatchError
@@ -68,10 +67,10 @@ def _read_rows(
     path: Path, annotator: str, data: str, shape: tuple[int, int]
 ) -> NDArray[np.uint8] | None:
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-            rows: NDArray[np.uint8] = kept["rows"]
-            matches = str(kept["annotator"]) == annotator and str(kept["data"]) == data
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        kept = read_arrays(path)
+        rows: NDArray[np.uint8] = kept["rows"]
+        matches = str(kept["annotator"]) == annotator and str(kept["data"]) == data
+    except (OSError, Unreadable, KeyError):
         return None
     return rows if matches and rows.shape == shape and rows.dtype == np.uint8 else None
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from rightreasons.core.readers import read_yaml
+from rightreasons.errors import InvalidSettingError
 from rightreasons.metrics import METRICS
 
 __all__ = ["Figure", "Figures", "Measure", "Summary", "higher_is_better", "read_figures"]
@@ -46,15 +46,27 @@ def read_figures(path: str | Path) -> Figures:
 
     Each is ``{mean: 0.92, deviation: 0.01}``; the deviation may be left out.
     """
-    content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    values = {
-        variant: {
-            method: {measure: Figure(**figure) for measure, figure in row.items()}
-            for method, row in block.items()
+    try:
+        content = read_yaml(Path(path))
+        values = {
+            variant: {
+                method: {measure: _figure(figure) for measure, figure in row.items()}
+                for method, row in block.items()
+            }
+            for variant, block in content["figures"].items()
         }
-        for variant, block in content["figures"].items()
-    }
-    return Figures(source=content["source"], values=values)
+        return Figures(source=str(content["source"]), values=values)
+    except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+        raise InvalidSettingError(
+            f"Expected `source` and `figures` by variant, method and measure in {path}, but cannot "
+            f"read them: {error}."
+        ) from error
+
+
+def _figure(entry: Mapping[str, Any]) -> Figure:
+    if not all(type(value) in (int, float, type(None)) for value in entry.values()):
+        raise TypeError(f"{dict(entry)} has other values than numbers")
+    return Figure(**entry)
 
 
 @dataclass(frozen=True)

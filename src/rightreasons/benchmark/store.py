@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 from filelock import FileLock, Timeout
 
 from rightreasons.core.files import writable_folder
+from rightreasons.core.readers import JSON_BYTES, Unreadable, check_file, parse_json
 from rightreasons.errors import OutputError, RunNotFoundError
 
 __all__ = ["Journal", "Row", "Store", "read_rows"]
@@ -29,6 +30,8 @@ __all__ = ["Journal", "Row", "Store", "read_rows"]
 logger = logging.getLogger("rightreasons")
 
 RESULTS_FILE = "results.jsonl"
+ROW = {"address": str, "config": dict, "data_sha256": str, "finished": str, "results": dict}
+DIGEST = {"data_key": str, "state": str, "data_sha256": str}
 
 
 class Journal:
@@ -39,10 +42,16 @@ class Journal:
 
     Args:
         path: The file, which need not exist. The lock file lies in the same folder.
+        types: Types of the values that every entry has, by name; other lines are damaged.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, types: Mapping[str, type] | None = None) -> None:
         self.path = path
+        self.types = types or {}
+
+    def is_whole(self, entry: dict[str, Any]) -> bool:
+        """Whether an entry has all values that it must have."""
+        return all(isinstance(entry.get(name), kind) for name, kind in self.types.items())
 
     def append(self, entry: dict[str, Any]) -> None:
         """Add a line; when this returns, it is on the disk."""
@@ -61,16 +70,22 @@ class Journal:
 
     def entries(self) -> list[dict[str, Any]]:
         """Read all complete lines, in the order they were written."""
-        if not self.path.exists():
+        try:
+            check_file(self.path, limit=JSON_BYTES)
+        except FileNotFoundError:
             return []
+        except Unreadable as error:
+            raise RunNotFoundError(
+                f"Expected rows of results in {self.path}, but cannot read it: {error}."
+            ) from error
         entries = []
         *lines, _unfinished = self.path.read_bytes().split(b"\n")
         for number, line in enumerate(lines, start=1):
             try:
-                entry = json.loads(line)
-            except ValueError:
+                entry = parse_json(line)
+            except Unreadable:
                 entry = None
-            if isinstance(entry, dict):
+            if isinstance(entry, dict) and self.is_whole(entry):
                 entries.append(entry)
             else:
                 logger.warning(
@@ -119,8 +134,8 @@ class Store:
 
     def __init__(self, out: str | Path) -> None:
         self.folder = writable_folder(out)
-        self._results = Journal(self.folder / RESULTS_FILE)
-        self.data = Journal(self.folder / "data.jsonl")
+        self._results = Journal(self.folder / RESULTS_FILE, ROW)
+        self.data = Journal(self.folder / "data.jsonl", DIGEST)
 
     def rows(self) -> dict[str, Row]:
         """All rows so far, by address."""
@@ -160,7 +175,7 @@ def read_rows(out: str | Path) -> list[Row]:
             f"Expected results of a suite in {out}, but it has no {RESULTS_FILE}. Name the folder "
             "that was given to `rightreasons bench run SUITE --out`."
         )
-    return _read_journal(Journal(path))
+    return _read_journal(Journal(path, ROW))
 
 
 def _read_journal(journal: Journal) -> list[Row]:
@@ -168,4 +183,19 @@ def _read_journal(journal: Journal) -> list[Row]:
     return [
         Row(**{name: value for name, value in entry.items() if name in known})
         for entry in journal.entries()
+        if _is_measured(entry["results"])
     ]
+
+
+def _is_measured(results: dict[str, Any]) -> bool:
+    """Whether results are empty, as those of a failure, or hold numbers by part and name."""
+    parts = results.get("metrics")
+    return not results or (
+        isinstance(parts, dict)
+        and all(isinstance(part, dict) for part in parts.values())
+        and all(
+            isinstance(value, int | float | None)
+            for part in parts.values()
+            for value in part.values()
+        )
+    )

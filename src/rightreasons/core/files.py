@@ -21,11 +21,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 from typing_extensions import override
 
+from rightreasons.core.readers import check_file
 from rightreasons.errors import CheckpointMismatchError, OutputError, RunNotFoundError
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "describe_changes",
     "library_versions",
     "load_checkpoint",
+    "load_tensors",
     "load_weights_into",
     "make_temporary",
     "not_writable",
@@ -177,6 +178,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise RunNotFoundError(f"Expected a checkpoint at {path}, but there is none to resume.")
     try:
+        check_file(path)
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise CheckpointMismatchError(
@@ -201,21 +203,32 @@ def load_weights_into(model: nn.Module, path: Path) -> None:
     """Load safetensors of exactly this model."""
     if not path.exists():
         raise RunNotFoundError(f"Expected weights at {path}, but there are none.")
+    tensors = load_tensors(path)
+    refuse_other_model(tensors, model, path)
+    model.load_state_dict(tensors)
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Load tensors by name from safetensors."""
     try:
-        tensors = load_file(path)
-    except SafetensorError as error:
+        check_file(path)
+        return load_file(path)
+    except Exception as error:  # the content of a file may raise anything
         raise CheckpointMismatchError(
             f"Expected weights as safetensors at {path}, but they cannot be read: {error}"
         ) from error
-    refuse_other_model(tensors, model, path)
-    model.load_state_dict(tensors)
 
 
 def refuse_other_model(state: Mapping[str, Tensor], model: nn.Module, path: Path) -> None:
     """Raise if a saved state does not fit the model, naming what differs."""
     expected = model.state_dict()
+    if not isinstance(state, Mapping) or not all(isinstance(one, Tensor) for one in state.values()):
+        raise CheckpointMismatchError(
+            f"Expected {path} to hold the weights of this model by name, but it holds something "
+            "else. Build the model it was saved from, or use another folder."
+        )
     missing = [name for name in expected if name not in state]
-    extra = sorted(name for name in state if name not in expected)
+    extra = sorted(str(name) for name in state if name not in expected)
     shapes = [
         f"{name} {tuple(state[name].shape)} for {tuple(expected[name].shape)}"
         for name in expected

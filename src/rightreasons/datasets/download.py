@@ -77,8 +77,9 @@ def _fetch(url: str, target: BinaryIO, *, description: str, unpack: bool) -> str
     target.truncate()
     sha = hashlib.sha256()
     with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
-        size = response.headers.get("Content-Length")
-        with progress(f"downloading {description}", total=int(size) if size else None) as advance:
+        size = response.headers.get("Content-Length") or ""
+        total = int(size) if size.isascii() and size.isdigit() and len(size) < 16 else None
+        with progress(f"downloading {description}", total=total) as advance:
             gunzip = zlib.decompressobj(GZIP_WINDOW) if unpack else None
             while chunk := response.read(CHUNK_BYTES):
                 advance(len(chunk))

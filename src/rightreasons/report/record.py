@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import yaml
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from rightreasons.certification import Certificate, model_digest
+from rightreasons.core.files import load_tensors
+from rightreasons.core.readers import (
+    JSON_BYTES,
+    Unreadable,
+    check_file,
+    parse_json,
+    read_arrays,
+)
 from rightreasons.datasets import Card
 from rightreasons.errors import InvalidSettingError, RightReasonsError, RunNotFoundError
 from rightreasons.run.config import Config
@@ -26,23 +27,7 @@ from rightreasons.run.run import load_run
 
 __all__ = ["Record", "read_record", "read_records"]
 
-FORMAT = 1
-REQUIRED: dict[str, Any] = {"data": str, "recipe": str, "model": str, "seed": int, "metrics": dict}
 _WORDS = ("name", "description", "source", "licence", "shortcut")
-OPTIONAL: dict[str, Any] = {
-    "card": dict,
-    "data_settings": dict,
-    "data_sha256": str,
-    "diagnosis": dict,
-    "model_settings": dict,
-    "num_parameters": int,
-    "seconds": float | int,
-    "selection": dict,
-    "settings": dict,
-    "terms": dict,
-    "training": dict,
-    "versions": dict,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,50 +118,22 @@ def read_records(folders: Sequence[str | Path]) -> list[Record]:
 def read_record(folder: str | Path) -> Record:
     """Read a finished run; a missing log or missing examples are no fault."""
     path = Path(folder)
-    try:
-        run = load_run(path)
-    except RightReasonsError:
-        raise
-    except (AttributeError, OSError, TypeError, ValueError, yaml.YAMLError) as error:
-        raise RunNotFoundError(
-            f"Expected a finished run in {path}, but its files cannot be read ({error}). Train it "
-            "again, or name another folder."
-        ) from error
-    _refuse_other_results(path, run.results)
+    run = load_run(path)
     kept = (_history(path), _examples(path), _certificate(path))
     return Record(path, run.config, run.results, *kept)
-
-
-def _refuse_other_results(path: Path, results: object) -> None:
-    if not isinstance(results, dict) or results.get("format", FORMAT) != FORMAT:
-        version = results.get("format") if isinstance(results, dict) else type(results).__name__
-        raise RunNotFoundError(
-            f"Expected results of format {FORMAT} in {path / 'results.json'}, but got {version}. "
-            "Train the run again with this version."
-        )
-    wrong = [name for name, kind in REQUIRED.items() if not isinstance(results.get(name), kind)]
-    wrong += [
-        name
-        for name, kind in OPTIONAL.items()
-        if results.get(name) is not None and not isinstance(results[name], kind)
-    ]
-    if wrong:
-        raise RunNotFoundError(
-            f"Expected the results of a run in {path / 'results.json'}, but these keys are missing "
-            f"or of another type: {', '.join(wrong)}. Train the run again."
-        )
 
 
 def _history(path: Path) -> tuple[Mapping[str, Any], ...]:
     rows = []
     try:
+        check_file(path / "log.jsonl", limit=JSON_BYTES)
         lines = (path / "log.jsonl").read_text(errors="replace").splitlines()
-    except OSError:
+    except (OSError, Unreadable):
         return ()
     for line in lines:
         try:
-            row = json.loads(line)
-        except ValueError:  # a line cut short when the run was killed
+            row = parse_json(line)
+        except Unreadable:  # a line cut short when the run was killed
             continue
         if isinstance(row, dict) and _is_finite(row.get("epoch")):
             rows.append(row)
@@ -185,21 +142,18 @@ def _history(path: Path) -> tuple[Mapping[str, Any], ...]:
 
 def _examples(path: Path) -> Mapping[str, NDArray[Any]] | None:
     try:
-        with (
-            (path / "examples.npz").open("rb") as file,
-            np.load(file, allow_pickle=False) as arrays,
-        ):
-            return {name: arrays[name] for name in arrays.files}
-    except (EOFError, OSError, TypeError, ValueError, zipfile.BadZipFile, zlib.error):
+        return read_arrays(path / "examples.npz")
+    except (OSError, Unreadable):
         return None
 
 
 def _certificate(path: Path) -> Certificate | None:
     """The run's certificate, unless the weights changed since or nobody certified them."""
     try:
+        check_file(path / "certificate.json", limit=JSON_BYTES)
         certificate = Certificate.from_json(path / "certificate.json")
-        digest = model_digest(load_file(path / "model.safetensors"))
-    except (OSError, RightReasonsError, SafetensorError):
+        digest = model_digest(load_tensors(path / "model.safetensors"))
+    except (OSError, RightReasonsError, Unreadable):
         return None
     return certificate if certificate.model_sha256 == digest else None
 

@@ -13,6 +13,7 @@ from torch import nn
 from rightreasons import models
 from rightreasons.core.checks import check_names
 from rightreasons.core.files import plain_values, write_atomically
+from rightreasons.core.readers import Unreadable, read_yaml
 from rightreasons.datasets import Splits, load
 from rightreasons.errors import CheckpointMismatchError, InvalidSettingError, RunNotFoundError
 from rightreasons.metrics import METRICS, Metric
@@ -20,7 +21,7 @@ from rightreasons.objectives import Objective
 from rightreasons.objectives.recipes import RECIPES
 from rightreasons.strategies import STRATEGIES, Once, Strategy
 from rightreasons.training.distributed import seeded
-from rightreasons.training.settings import TrainingSettings, setting
+from rightreasons.training.settings import TrainingSettings, check_types, setting
 
 __all__ = [
     "Config",
@@ -86,6 +87,7 @@ class Config(TrainingSettings, Choices):
     def __post_init__(self) -> None:
         for entry in fields(self):  # so that a configuration is what its file says
             object.__setattr__(self, entry.name, plain_values(getattr(self, entry.name)))
+        check_types(self)
 
     def load_data(self) -> Splits:
         """Load the data set, with the run's seed unless the settings have another."""
@@ -151,15 +153,18 @@ def load_config(folder: str | Path) -> Config:
     path = Path(folder) / "config.yaml"
     config = read_file(
         path,
-        yaml.safe_load,
+        read_yaml,
         missing=f"Expected a run in {path.parent}, but it has no config.yaml. Name the folder that "
         "was given to `rightreasons train --out`.",
     )
     if not isinstance(config, dict) or "data" not in config:
         raise _unreadable(path, "it has no `data`")
     known = sorted(entry.name for entry in fields(Config))
-    check_names(f"the keys of {path}", config, known)
-    return Config(**config)
+    check_names(f"the keys of {path}", map(str, config), known)
+    try:
+        return Config(**config)
+    except InvalidSettingError as error:
+        raise InvalidSettingError(f"{path}: {error}") from error
 
 
 def refuse_other_config(folder: Path, config: Config) -> None:
@@ -178,19 +183,19 @@ def refuse_other_config(folder: Path, config: Config) -> None:
         )
 
 
-def read_file(path: Path, parse: Callable[[str], Any], *, missing: str) -> Any:
-    """Parse a text file of a run.
+def read_file(path: Path, read: Callable[[Path], Any], *, missing: str) -> Any:
+    """Read a text file of a run.
 
     Args:
         path: The file.
-        parse: Function from the text to its value.
+        read: Function from the file to its value, see `rightreasons.core.readers`.
         missing: Error message if there is no such file.
     """
     try:
-        return parse(path.read_text())
-    except OSError as error:
+        return read(path)
+    except FileNotFoundError as error:
         raise RunNotFoundError(missing) from error
-    except (ValueError, yaml.YAMLError) as error:
+    except Unreadable as error:
         raise _unreadable(path, error) from error
 
 

@@ -15,7 +15,6 @@ A strategy of several fits has a folder for each, see `Stages`, in place of a ch
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -38,9 +37,10 @@ from rightreasons.core.files import (
     write_json,
 )
 from rightreasons.core.process import hold
+from rightreasons.core.readers import read_json
 from rightreasons.datasets import Dataset, Splits
 from rightreasons.datasets.dataset import spread_over_classes
-from rightreasons.errors import InvalidSettingError
+from rightreasons.errors import InvalidSettingError, RunNotFoundError
 from rightreasons.probe.probe import Probe, move_to_model
 from rightreasons.run.config import (
     Config,
@@ -76,6 +76,25 @@ SPLITS: tuple[Split, ...] = ("test", "validation")
 logger = logging.getLogger("rightreasons")
 
 
+FORMAT = 1
+REQUIRED: dict[str, Any] = {"data": str, "recipe": str, "model": str, "seed": int, "metrics": dict}
+OPTIONAL: dict[str, Any] = {
+    "card": dict,
+    "data_settings": dict,
+    "data_sha256": str,
+    "diagnosis": dict,
+    "model_settings": dict,
+    "num_parameters": int,
+    "seconds": float | int,
+    "selection": dict,
+    "settings": dict,
+    "terms": dict,
+    "threads": int,
+    "training": dict,
+    "versions": dict,
+}
+
+
 @dataclass(frozen=True)
 class Run:
     """A finished run, read back from its folder.
@@ -102,10 +121,11 @@ class Run:
         config = load_config(path)
         results = read_file(
             path / "results.json",
-            json.loads,
+            read_json,
             missing=f"Expected a finished run in {path}, but it has no results.json. Finish it "
             f"with `rightreasons train --resume --out {path}`.",
         )
+        _refuse_other_results(path, results)
         config = config if data_dir is None else replace(config, data_dir=data_dir)
         return cls(path, config, results)
 
@@ -132,11 +152,12 @@ class Run:
     def compare_digest(self) -> str:
         """Give the hash of the data, with a warning if they are not those of the run."""
         digest = self.data.digest()
-        if digest != self.results["data_sha256"]:
+        then = self.results.get("data_sha256", "unknown")
+        if digest != then:
             logger.warning(
                 "The data are not those the run was trained and measured on: SHA-256 %s, then %s.",
                 digest[:12],
-                self.results["data_sha256"][:12],
+                then[:12],
             )
         return digest
 
@@ -203,6 +224,26 @@ def train_run(
             write_examples(folder / "examples.npz", model, data.test)
             write_json(folder / "results.json", results)
         return results
+
+
+def _refuse_other_results(path: Path, results: object) -> None:
+    if not isinstance(results, dict) or results.get("format", FORMAT) != FORMAT:
+        found = results.get("format") if isinstance(results, dict) else type(results).__name__
+        raise RunNotFoundError(
+            f"Expected results of format {FORMAT} in {path / 'results.json'}, but got {found}. "
+            "Train the run again with this version."
+        )
+    wrong = [name for name, kind in REQUIRED.items() if not isinstance(results.get(name), kind)]
+    wrong += [
+        name
+        for name, kind in OPTIONAL.items()
+        if results.get(name) is not None and not isinstance(results[name], kind)
+    ]
+    if wrong:
+        raise RunNotFoundError(
+            f"Expected the results of a run in {path / 'results.json'}, but these keys are missing "
+            f"or of another type: {', '.join(wrong)}. Train the run again."
+        )
 
 
 def load_run(folder: str | Path) -> Run:

@@ -267,6 +267,17 @@ class Training:
                 f"{', '.join(sorted(missing))}."
             )
         refuse_other_model(saved["model"], self.model, self.checkpoint)
+        try:
+            self._load(saved)
+        except CheckpointMismatchError:
+            raise
+        except Exception as error:  # the content of a file may raise anything
+            raise CheckpointMismatchError(
+                f"Expected a checkpoint of rightreasons at {self.checkpoint}, but it is damaged "
+                f"({type(error).__name__}: {error}). Use another folder (--out)."
+            ) from error
+
+    def _load(self, saved: dict[str, Any]) -> None:
         self._refuse_other_settings(saved["settings"])
         changes = describe_changes(saved.get("numerics", {}), numerics())
         if changes and self.fabric.is_global_zero:

@@ -22,6 +22,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from rightreasons.core.progress import map_parallel
+from rightreasons.core.readers import check_file
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 __all__ = [
@@ -281,6 +282,7 @@ class _ArrayUnpickler(pickle.Unpickler):
 def _open_image(path: Path) -> Iterator[Image.Image]:
     """Open an image; every exception of Pillow becomes a `DatasetCorruptError`."""
     try:
+        check_file(path)
         with Image.open(path) as image:
             yield image
     except DatasetCorruptError:
