@@ -24,6 +24,7 @@ from rightreasons.cli.options import (
     AsJson,
     DataDir,
     SetData,
+    path,
     print_result,
     read_settings,
 )
@@ -63,7 +64,10 @@ def annotate(
         Path | None, typer.Option(help="Folder to keep predicted masks in.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="File to write: .csv with --next, .npz with --rest.")
+        Path | None,
+        typer.Option(
+            help="File to write: .csv with --next, .npz with --rest.", parser=path, metavar="PATH"
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed for the data and the annotator.")] = 0,
     as_json: AsJson = False,

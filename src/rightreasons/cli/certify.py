@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rightreasons.cli.options import AsJson, DataDir, RunFolder
+from rightreasons.cli.options import AsJson, DataDir, RunFolder, path
 from rightreasons.errors import InvalidSettingError
 from rightreasons.run.run import certify_run
 
@@ -30,7 +30,10 @@ def certify(
     split: Annotated[str, typer.Option(help="Part of the data: test or validation.")] = "test",
     data_dir: DataDir = None,
     out: Annotated[
-        Path | None, typer.Option(help="File to write; RUN/certificate.json if not given.")
+        Path | None,
+        typer.Option(
+            help="File to write; RUN/certificate.json if not given.", parser=path, metavar="PATH"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -53,15 +56,15 @@ def certify(
         out=out,
         progress=not as_json,
     )
-    path = run / "certificate.json" if out is None else out
+    written = run / "certificate.json" if out is None else out
     if as_json:
         sentence, summary = certificate.sentence, certificate.summary
-        value = {"certificate": str(path), "sentence": sentence, "summary": summary}
+        value = {"certificate": str(written), "sentence": sentence, "summary": summary}
         typer.echo(json.dumps(value, indent=2))
         return
     typer.echo(_text(certificate.summary))
     typer.echo(certificate.sentence)
-    typer.echo(f"Wrote {path}.")
+    typer.echo(f"Wrote {written}.")
 
 
 def _text(summary: dict[str, Any]) -> str:

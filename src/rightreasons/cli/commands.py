@@ -23,6 +23,7 @@ from rightreasons.cli.options import (
     Out,
     RunFolder,
     SetData,
+    path,
     print_result,
     read_settings,
     split_names,
@@ -144,12 +145,14 @@ def evaluate(
 @app.command()
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    out: Annotated[
+        Path, typer.Option(help="The page to write.", parser=path, metavar="PATH")
+    ] = Path("report.html"),
     as_json: AsJson = False,
 ) -> None:
     """Put runs side by side on one page that opens in any browser."""
-    path = write_report(runs, out)
-    print_result({"report": str(path)}, [([f"Wrote {path}."], [])], as_json)
+    page = write_report(runs, out)
+    print_result({"report": str(page)}, [([f"Wrote {page}."], [])], as_json)
 
 
 @app.command("list")
@@ -171,13 +174,22 @@ def list_(
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
-    level = logging.INFO if is_main_process() else logging.ERROR
-    logging.getLogger("rightreasons").setLevel(level)
     try:
+        level = logging.INFO if is_main_process() else logging.ERROR
+        logging.getLogger("rightreasons").setLevel(level)
         app()
     except RightReasonsError as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise SystemExit(2) from None
+        told = str(error)
+    except OSError as error:  # a path that is too long, a folder that may not be read
+        told = f"Expected a path that can be used, but got: {str(error)[:400]}. Name another."
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
+            raise
+        told = "Expected data and a model that fit into memory, but they do not. Make them smaller."
+    else:
+        return
+    typer.echo(f"Error: {told}", err=True)
+    raise SystemExit(2)
 
 
 def _refuse_ignored_options(ctx: typer.Context) -> None:

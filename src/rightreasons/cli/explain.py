@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rightreasons.cli.options import AsJson, DataDir, RunFolder
+from rightreasons.cli.options import AsJson, DataDir, RunFolder, path
 from rightreasons.report.explanation import explain_run
 
 __all__ = ["explain"]
@@ -26,12 +26,17 @@ def explain(
     split: Annotated[str, typer.Option(help="Part of the data: test or validation.")] = "test",
     data_dir: DataDir = None,
     out: Annotated[
-        Path, typer.Option(help="File to write: .html (a page), .png (a picture) or .npz (arrays).")
+        Path,
+        typer.Option(
+            help="File to write: .html (a page), .png (a picture) or .npz (arrays).",
+            parser=path,
+            metavar="PATH",
+        ),
     ] = Path("explanation.html"),
     as_json: AsJson = False,
 ) -> None:
     """Show which features the predictions of a run depend on, sample by sample."""
-    path = explain_run(
+    written = explain_run(
         run,
         out,
         explainer=explainer,
@@ -40,4 +45,4 @@ def explain(
         split=split,  # type: ignore[arg-type]
         data_dir=data_dir,
     )
-    typer.echo(json.dumps({"explanation": str(path)}) if as_json else f"Wrote {path}.")
+    typer.echo(json.dumps({"explanation": str(written)}) if as_json else f"Wrote {written}.")

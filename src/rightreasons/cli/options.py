@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
-import yaml
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from rightreasons.core.process import is_main_process
+from rightreasons.core.readers import Unreadable, parse_yaml
 from rightreasons.errors import InvalidSettingError
 
 __all__ = [
@@ -40,8 +41,19 @@ Metrics = Annotated[
     str | None,
     typer.Option(help="Names of metrics, with commas; all that suit the data if not given."),
 ]
-Out = Annotated[Path, typer.Option(help="Folder to write to.")]
-RunFolder = Annotated[Path, typer.Argument(help="Folder of a finished run.")]
+
+
+def path(text: str) -> Path:
+    """A path on the command line; an empty one would be the current folder."""
+    if not str(text).strip():
+        raise typer.BadParameter("Expected a path, but got an empty word. Name a folder or a file.")
+    return Path(text)
+
+
+Out = Annotated[Path, typer.Option(help="Folder to write to.", parser=path, metavar="PATH")]
+RunFolder = Annotated[
+    Path, typer.Argument(help="Folder of a finished run.", parser=path, metavar="RUN")
+]
 PAIR_HELP = "A setting of {}, as name=value; repeatable."
 SetData = Annotated[list[str] | None, typer.Option(help=PAIR_HELP.format("the data set"))]
 
@@ -106,7 +118,14 @@ def split_names(text: str | None) -> list[str] | None:
         >>> split_names("accuracy, rps")
         ['accuracy', 'rps']
     """
-    return [name.strip() for name in text.split(",") if name.strip()] if text else None
+    if not text:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InvalidSettingError(
+            f"Expected names with commas between them, such as accuracy,rps, but got {text!r}."
+        )
+    return names
 
 
 def print_result(
@@ -119,9 +138,10 @@ def print_result(
         typer.echo(json.dumps(value, indent=2))
         return
     for columns, rows in tables:
-        table = Table(*columns, box=None, pad_edge=False)
+        # A name such as [b] is a name, not markup.
+        table = Table(*map(escape, columns), box=None, pad_edge=False)
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(escape, row))
         Console().print(table)
 
 
@@ -130,8 +150,8 @@ def _value(pair: str, text: str) -> Any:
         with suppress(ValueError):
             return number(text)
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        return parse_yaml(text)
+    except Unreadable as error:
         raise InvalidSettingError(
-            f"Expected a number, a word or a list such as [1, 2] after =, but got {pair!r}."
+            f"Expected a number, a word or a list such as [1, 2] after =, but got {pair[:80]!r}."
         ) from error

@@ -74,7 +74,7 @@ class Registry(Mapping[str, Callable[..., Made]], Generic[Made]):
     def __len__(self) -> int:
         return len(self._members)
 
-    def create(self, name: str, *args: Any, **settings: Any) -> Made:
+    def create(self, name: str, /, *args: Any, **settings: Any) -> Made:
         """Call the function ``name`` with these settings."""
         maker = self[name]
         check_names(f"settings of the {self.kind} {name!r}", settings, self.settings(name))

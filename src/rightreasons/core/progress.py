@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 from rich import progress as rich_progress
 from rich.console import Console
+from rich.markup import escape
 from torch import Tensor
 from torch.utils import data as torch_data
 
@@ -44,7 +45,7 @@ def progress(description: str, *, total: int | None) -> Iterator[Callable[[int],
         ...         advance(1)
     """
     bar = rich_progress.Progress(console=Console(stderr=True), transient=True)
-    task = bar.add_task(description, total=total)
+    task = bar.add_task(escape(description), total=total)
     started = time.monotonic()
 
     def advance(amount: int) -> None:
@@ -62,7 +63,7 @@ def progress(description: str, *, total: int | None) -> Iterator[Callable[[int],
 
 def track(items: Iterable[Item], description: str, *, total: int) -> Iterable[Item]:
     """Go through ``items`` and show how many of them are done."""
-    return rich_progress.track(items, description, total, console=Console(stderr=True))
+    return rich_progress.track(items, escape(description), total, console=Console(stderr=True))
 
 
 def live_bar(*columns: rich_progress.ProgressColumn, show: bool | None) -> rich_progress.Progress:
@@ -74,7 +75,7 @@ def live_bar(*columns: rich_progress.ProgressColumn, show: bool | None) -> rich_
     """
     console = Console(stderr=True)
     return rich_progress.Progress(
-        rich_progress.TextColumn("{task.description}"),
+        rich_progress.TextColumn("{task.description}", markup=False),
         rich_progress.BarColumn(bar_width=20),
         rich_progress.MofNCompleteColumn(),
         *columns,

@@ -91,11 +91,14 @@ class Config(TrainingSettings, Choices):
 
     def load_data(self) -> Splits:
         """Load the data set, with the run's seed unless the settings have another."""
+        _refuse_reserved("data_settings", self.data_settings, ("name", "data_dir"))
         settings = {"seed": self.seed, **self.data_settings}
         return load(self.data, data_dir=self.data_dir, **settings)
 
     def build_model(self, data: Splits) -> nn.Module:
         """Build the untrained model for the classes, channels and size of the data."""
+        reserved = ("name", "classes", "channels", "size")
+        _refuse_reserved("model_settings", self.model_settings, reserved)
         channels, *size = data.card.shape
         with seeded(self.seed):
             return models.create(
@@ -138,7 +141,17 @@ class Config(TrainingSettings, Choices):
         return [_metric(name, **self.metric_settings.get(name, {})) for name in names]
 
 
-def _metric(name: str, *, max_samples: int | None = None, **settings: Any) -> Metric:
+def _refuse_reserved(what: str, settings: dict[str, Any], reserved: tuple[str, ...]) -> None:
+    """Raise if settings name what the run itself or its data say."""
+    given = [name for name in reserved if name in settings]
+    if given:
+        raise InvalidSettingError(
+            f"Expected `{what}` without {', '.join(given)}, which the run's data and options say. "
+            "Leave it out."
+        )
+
+
+def _metric(name: str, /, *, max_samples: int | None = None, **settings: Any) -> Metric:
     return METRICS.create(name, **settings).limit(max_samples)
 
 

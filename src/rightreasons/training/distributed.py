@@ -29,9 +29,12 @@ __all__ = [
 ]
 
 
+MOST_DEVICES = 4096
+
+
 def launch_fabric(accelerator: str, devices: int, precision: str) -> Fabric:
     """Start the processes of a fit, or join those ``torchrun`` started."""
-    check_integer("devices", devices)
+    check_integer("devices", devices, high=MOST_DEVICES)
     nodes = 1
     if "TORCHELASTIC_RUN_ID" in os.environ:
         devices = max(read_environment("LOCAL_WORLD_SIZE", 1), 1)

@@ -62,7 +62,7 @@ class TrainingLog:
         self._last_refresh = 0.0
         self._bar: Progress | None = None
         if progress is not False:
-            parts = TextColumn("{task.fields[parts]}")
+            parts = TextColumn("{task.fields[parts]}", markup=False)
             bar = live_bar(TimeRemainingColumn(), parts, show=progress)
             self._bar = None if bar.disable else bar
 

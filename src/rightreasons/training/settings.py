@@ -132,10 +132,6 @@ class TrainingSettings:
                     f"Expected `{name}` of at most {LARGEST}, but got {value}. Set a smaller one "
                     f"(--{name.replace('_', '-')})."
                 )
-        if abs(plain.seed) >= SEEDS:
-            raise InvalidSettingError(
-                f"Expected `seed` below {SEEDS}, but got {plain.seed}. Set a smaller one (--seed)."
-            )
         for name in ("lr", "clip"):
             value = getattr(plain, name)
             if value is not None and not value > 0:
@@ -161,6 +157,10 @@ def check_types(settings: TrainingSettings) -> None:
             raise InvalidSettingError(
                 f"Expected `{name}` to be {words}, but got {reprlib.repr(value)}.{option}"
             ) from None
+    if abs(settings.seed) >= SEEDS:
+        raise InvalidSettingError(
+            f"Expected `seed` below {SEEDS}, but got {settings.seed}. Set a smaller one (--seed)."
+        )
 
 
 @cache
