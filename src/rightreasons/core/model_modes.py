@@ -6,10 +6,13 @@ mended where that is possible, else refused with a remedy.
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +26,7 @@ from rightreasons.errors import (
 )
 
 __all__ = [
+    "hold_model",
     "Statistics",
     "alteration",
     "depends_on_mode",
@@ -76,23 +80,48 @@ def depends_on_mode(model: nn.Module) -> bool:
     return any(module.training and not _is_modeless(module) for module in model.modules())
 
 
+_locks: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
+_guard = threading.Lock()
+
+
+@contextmanager
+def hold_model(model: nn.Module) -> Iterator[None]:
+    """Let other threads wait that want this model in another mode, or with other hooks."""
+    with _guard:
+        lock = _locks.setdefault(model, threading.RLock())
+    with lock:
+        yield
+
+
+def _forget_locks() -> None:
+    """A forked process has none of the threads that held them."""
+    global _guard
+    _guard = threading.Lock()
+    _locks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)
+
+
 @contextmanager
 def test_time_mode(model: nn.Module) -> Iterator[None]:
     """Put the model in test mode inside the context, and restore its mode afterwards.
 
     BatchNorm uses its statistics and does not update them; dropout drops nothing.
     """
-    training = [module for module in model.modules() if module.training]
-    statistics = statistics_of(model)
-    for module in training:
-        module.training = False
-    try:
-        # The graph keeps the statistics it saw; a later pass in train mode moves them in place.
-        with with_statistics(statistics):
-            yield
-    finally:
+    with hold_model(model):
+        training = [module for module in model.modules() if module.training]
+        statistics = statistics_of(model)
         for module in training:
-            module.training = True
+            module.training = False
+        try:
+            # The graph keeps the statistics it saw; a later pass in train mode moves them in place.
+            with with_statistics(statistics):
+                yield
+        finally:
+            for module in training:
+                module.training = True
 
 
 def statistics_of(model: nn.Module) -> Statistics:

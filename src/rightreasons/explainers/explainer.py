@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rightreasons.core.checks import check_choice
+from rightreasons.core.model_modes import hold_model, innermost
 from rightreasons.errors import InvalidSettingError
 from rightreasons.explainers.subject import Subject
 from rightreasons.types import Target
@@ -58,7 +59,7 @@ class Explainer(ABC):
                 f"Expected `create_graph=False` for {type(self).__name__}, which is for evaluation "
                 "only, but got True. Use InputGradient or another differentiable explainer."
             )
-        with torch.set_grad_enabled(create_graph):
+        with hold_model(innermost(model)), torch.set_grad_enabled(create_graph):
             subject = Subject(model, x, y, create_graph=create_graph)
             attribution = self.attribution(subject)
         return attribution if create_graph else attribution.detach()

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from rightreasons.core.model_modes import (
     depends_on_mode,
+    hold_model,
     innermost,
     out_of_place,
     record_outputs,
@@ -288,6 +289,7 @@ class Probe:
 
     def _forward(self) -> Tensor:
         with ExitStack() as contexts:
+            contexts.enter_context(hold_model(innermost(self.model)))
             if self.needs_gradient:
                 contexts.enter_context(torch.enable_grad())
             contexts.enter_context(translate_autograd_errors())

@@ -70,18 +70,22 @@ def agree(fabric: Fabric, *flags: bool) -> list[bool]:
     return [vote > 0 for vote in votes.tolist()]
 
 
+_generator = threading.RLock()
+
+
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Seed torch inside the context, and restore its random state afterwards."""
-    before = torch.get_rng_state()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-    torch.manual_seed(seed)
-    try:
-        yield
-    finally:
-        torch.set_rng_state(before)
-        if cuda:
-            torch.cuda.set_rng_state_all(cuda)
+    with _generator:
+        before = torch.get_rng_state()
+        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            torch.set_rng_state(before)
+            if cuda:
+                torch.cuda.set_rng_state_all(cuda)
 
 
 def random_state() -> dict[str, Any]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from rightreasons.core.checks import check_integer
+from rightreasons.core.model_modes import hold_model, innermost
 from rightreasons.core.progress import track
 from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.errors import InvalidSettingError
@@ -54,7 +55,7 @@ def evaluate(
     check_integer("batch_size", batch_size)
     chosen = prepare_metrics(metrics, data, max_samples)
     passes = _passes(chosen, len(data), batch_size)
-    with _test_mode(model):
+    with hold_model(innermost(model)), _test_mode(model):
         batches = ((metrics, batch) for metrics, rows in passes for batch in data.batches(rows))
         num_batches = sum(len(rows) for _, rows in passes)
         for measured, batch in (
