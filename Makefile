@@ -17,6 +17,16 @@ lint: .venv/.ready
 	$(BIN)/mypy
 	$(BIN)/python tools/check_prose.py
 
+fuzz: .venv/.ready
+	OMP_NUM_THREADS=1 RIGHTREASONS_FUZZ_CASES=$(or $(CASES),500) $(BIN)/python -m pytest tests/fuzz
+
+oldest: .venv/.ready
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --constraint constraints.txt ".[dev]"
+	.venv-oldest/bin/python -m pip install --quiet --no-deps --requirement oldest.txt \
+	  pydantic-core==2.18.1 click==8.1.7
+	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest tests/core tests/run tests/cli
+
 bench: .venv/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/step_time.py --out benchmarks/results/step_time.json
 
