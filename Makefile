@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: bench clean demo docs lint lists soundness test
+.PHONY: bench clean demo docs fuzz lint lists oldest soundness test
 
 demo: .venv/.ready
 	$(BIN)/rightreasons demo --out demo
