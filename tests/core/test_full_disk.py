@@ -14,7 +14,6 @@ from torch import nn
 import rightreasons as rr
 from rightreasons.annotators.mask_files import write_masks
 from rightreasons.core.files import (
-    append_line,
     load_checkpoint,
     remove_orphans,
     save_checkpoint,
@@ -26,6 +25,7 @@ from rightreasons.core.files import (
 from rightreasons.datasets import as_dataset
 from rightreasons.errors import OutputError
 from rightreasons.objectives import CrossEntropy, Term
+from rightreasons.training.monitor import TrainingLog
 
 KILLED = """
 import os, pathlib, signal, sys
@@ -44,7 +44,6 @@ WRITERS = {
     "results": lambda path: write_json(path, NOISE.tolist()),
     "arrays": lambda path: write_atomically(path, lambda file: np.savez_compressed(file, x=NOISE)),
     "masks": lambda path: write_masks(path, as_dataset(MASKS)),
-    "log": lambda path: append_line(path, "x" * 20_000),
 }
 
 
@@ -68,9 +67,13 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_old_file(kind, tmp_path, ful
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_the_remedy_for_a_full_disk_is_room():
+def test_the_remedy_for_a_full_disk_is_room(tmp_path):
+    (tmp_path / "log.jsonl").symlink_to("/dev/full")
+    log = TrainingLog(
+        num_updates=1, num_epochs=1, folder=tmp_path, progress=False, tensorboard=False
+    )
     with pytest.raises(OutputError, match="No space left on device.. Make room there, or choose"):
-        append_line(Path("/dev/full"), "row")
+        log.epoch({"epoch": 1})
 
 
 class FillDisk(Term):

@@ -16,8 +16,8 @@ import rightreasons as rr
 from rightreasons.annotators.mask_files import with_mask_archive
 from rightreasons.benchmark.measure import read_figures
 from rightreasons.benchmark.store import read_rows
-from rightreasons.core.files import load_checkpoint, load_tensors
-from rightreasons.core.readers import Unreadable, read_arrays, read_json, read_yaml
+from rightreasons.core.arrays import read_arrays
+from rightreasons.core.files import Unreadable, load_checkpoint, load_tensors, read_json
 from rightreasons.datasets import as_dataset
 from rightreasons.datasets.download import download
 from rightreasons.errors import (
@@ -27,6 +27,7 @@ from rightreasons.errors import (
     RunNotFoundError,
 )
 from rightreasons.report.record import read_record
+from rightreasons.run.config import read_yaml
 from rightreasons.run.run import Config, load_config, load_run, train_run
 
 BOMB = "a: &a [x, x]\n" + "".join(
@@ -177,7 +178,7 @@ def test_a_setting_of_another_type_is_refused_by_name(setting, words, tmp_path):
     ("setting", "words"),
     [
         ({"epochs": 1.5}, "`epochs` to be a whole number, but got 1.5"),
-        ({"epochs": 10**40}, "`epochs` of at most 2147483647, but got 1000"),
+        ({"epochs": 10**40}, "`epochs` below 4611686018427387904, but got 1000"),
         ({"seed": 10**40}, "`seed` below 4611686018427387904, but got 1000"),
         ({"batch_size": "8"}, "`batch_size` to be a whole number, but got '8'"),
     ],

@@ -1,6 +1,7 @@
 import inspect
 from dataclasses import fields
 
+import numpy as np
 import pytest
 import torch
 from torch import nn, optim
@@ -111,6 +112,15 @@ def test_a_schedule_is_taken_up_where_it_was(weights):
 def test_refuses_a_rate_that_is_not_positive(lr):
     with pytest.raises(InvalidSettingError, match=r"Expected `lr` above 0, but got .*\(--lr\)"):
         TrainingSettings(lr=lr).checked()
+
+
+def test_a_float_without_a_fraction_is_a_whole_number():
+    settings = TrainingSettings(epochs=3.0, batch_size=np.float64(8), seed=np.int64(1)).checked()
+    found = (settings.epochs, settings.batch_size, settings.seed)
+    assert found == (3, 8, 1)
+    assert all(type(value) is int for value in found)
+    with pytest.raises(InvalidSettingError, match="`epochs` to be a whole number, but got 1.5"):
+        TrainingSettings(epochs=1.5).checked()
 
 
 def test_refuses_a_frozen_model():

@@ -13,10 +13,10 @@ from torch import Tensor
 from typing_extensions import override
 
 from rightreasons.annotators.hand_masks import CHUNK, change_below_augmentation, merge_channels
+from rightreasons.core.arrays import read_arrays
 from rightreasons.core.checks import check_choice
-from rightreasons.core.files import writable_folder, write_atomically
+from rightreasons.core.files import Unreadable, writable_folder, write_atomically
 from rightreasons.core.progress import progress
-from rightreasons.core.readers import Unreadable, read_arrays
 from rightreasons.datasets import Dataset, MaskBits, Selected
 from rightreasons.datasets.dataset import TransformedDataset
 from rightreasons.datasets.images.files import image_size, read_mask

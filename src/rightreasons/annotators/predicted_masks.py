@@ -14,10 +14,10 @@ from torch import Tensor
 from rightreasons.annotators.annotator import PseudoAnnotator
 from rightreasons.annotators.hand_masks import CHUNK, change_below_augmentation, refuse_maskless
 from rightreasons.annotators.quality import confidence
+from rightreasons.core.arrays import read_arrays
 from rightreasons.core.checks import check_flag
-from rightreasons.core.files import writable_folder, write_atomically
+from rightreasons.core.files import Unreadable, writable_folder, write_atomically
 from rightreasons.core.progress import progress
-from rightreasons.core.readers import Unreadable, read_arrays
 from rightreasons.datasets import Dataset, MaskBits
 from rightreasons.datasets.wrappers import change_masks, pack_masks
 from rightreasons.errors import InvalidBatchError

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rightreasons.core.readers import read_yaml
 from rightreasons.errors import InvalidSettingError
 from rightreasons.metrics import METRICS
+from rightreasons.run.config import read_yaml
 
 __all__ = ["Figure", "Figures", "Measure", "Summary", "higher_is_better", "read_figures"]
 

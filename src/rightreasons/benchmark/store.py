@@ -21,8 +21,7 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
-from rightreasons.core.files import writable_folder
-from rightreasons.core.readers import JSON_BYTES, Unreadable, check_file, parse_json
+from rightreasons.core.files import JSON_BYTES, Unreadable, check_file, parse_json, writable_folder
 from rightreasons.errors import OutputError, RunNotFoundError
 
 __all__ = ["Journal", "Row", "Store", "read_rows"]

@@ -24,16 +24,15 @@ from rightreasons.cli.options import (
     AsJson,
     DataDir,
     SetData,
-    path,
     print_result,
     read_settings,
 )
-from rightreasons.core.checks import check_integer, check_names
+from rightreasons.core.checks import check_integer, check_names, check_path
 from rightreasons.core.files import writable_folder
-from rightreasons.core.process import hold
 from rightreasons.datasets import Dataset, load
 from rightreasons.datasets.registry import DATASETS
 from rightreasons.errors import InvalidSettingError, OutputError
+from rightreasons.training.distributed import hold
 
 __all__ = ["annotate"]
 
@@ -66,7 +65,9 @@ def annotate(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="File to write: .csv with --next, .npz with --rest.", parser=path, metavar="PATH"
+            help="File to write: .csv with --next, .npz with --rest.",
+            parser=check_path,
+            metavar="PATH",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed for the data and the annotator.")] = 0,

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rightreasons.cli.options import AsJson, DataDir, RunFolder, path
+from rightreasons.cli.options import AsJson, DataDir, RunFolder
+from rightreasons.core.checks import check_path
 from rightreasons.errors import InvalidSettingError
 from rightreasons.run.run import certify_run
 
@@ -32,7 +33,9 @@ def certify(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="File to write; RUN/certificate.json if not given.", parser=path, metavar="PATH"
+            help="File to write; RUN/certificate.json if not given.",
+            parser=check_path,
+            metavar="PATH",
         ),
     ] = None,
     as_json: AsJson = False,

@@ -23,18 +23,18 @@ from rightreasons.cli.options import (
     Out,
     RunFolder,
     SetData,
-    path,
     print_result,
     read_settings,
     split_names,
     with_options_of,
 )
-from rightreasons.core.process import is_main_process
+from rightreasons.core.checks import check_path
 from rightreasons.errors import InvalidSettingError, RightReasonsError
 from rightreasons.report import write_report
 from rightreasons.run.config import Config, load_config
 from rightreasons.run.run import evaluate_run, train_run
 from rightreasons.run.selective import selective_run
+from rightreasons.training.distributed import is_main_process
 
 __all__ = ["app", "main", "selective_table"]
 
@@ -146,7 +146,7 @@ def evaluate(
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
     out: Annotated[
-        Path, typer.Option(help="The page to write.", parser=path, metavar="PATH")
+        Path, typer.Option(help="The page to write.", parser=check_path, metavar="PATH")
     ] = Path("report.html"),
     as_json: AsJson = False,
 ) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from rightreasons.cli.options import AsJson, DataDir, RunFolder, path
+from rightreasons.cli.options import AsJson, DataDir, RunFolder
+from rightreasons.core.checks import check_path
 from rightreasons.report.explanation import explain_run
 
 __all__ = ["explain"]
@@ -29,7 +30,7 @@ def explain(
         Path,
         typer.Option(
             help="File to write: .html (a page), .png (a picture) or .npz (arrays).",
-            parser=path,
+            parser=check_path,
             metavar="PATH",
         ),
     ] = Path("explanation.html"),

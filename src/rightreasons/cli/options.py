@@ -15,9 +15,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rightreasons.core.process import is_main_process
-from rightreasons.core.readers import Unreadable, parse_yaml
+from rightreasons.core.checks import check_path
+from rightreasons.core.files import Unreadable
 from rightreasons.errors import InvalidSettingError
+from rightreasons.run.config import parse_yaml
+from rightreasons.training.distributed import is_main_process
 
 __all__ = [
     "AsJson",
@@ -41,18 +43,9 @@ Metrics = Annotated[
     str | None,
     typer.Option(help="Names of metrics, with commas; all that suit the data if not given."),
 ]
-
-
-def path(text: str) -> Path:
-    """A path on the command line; an empty one would be the current folder."""
-    if not str(text).strip():
-        raise typer.BadParameter("Expected a path, but got an empty word. Name a folder or a file.")
-    return Path(text)
-
-
-Out = Annotated[Path, typer.Option(help="Folder to write to.", parser=path, metavar="PATH")]
+Out = Annotated[Path, typer.Option(help="Folder to write to.", parser=check_path, metavar="PATH")]
 RunFolder = Annotated[
-    Path, typer.Argument(help="Folder of a finished run.", parser=path, metavar="RUN")
+    Path, typer.Argument(help="Folder of a finished run.", parser=check_path, metavar="RUN")
 ]
 PAIR_HELP = "A setting of {}, as name=value; repeatable."
 SetData = Annotated[list[str] | None, typer.Option(help=PAIR_HELP.format("the data set"))]

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
+import reprlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from functools import cache
+from pathlib import Path
+from types import UnionType
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from rightreasons.errors import (
     InvalidSettingError,
@@ -22,7 +28,9 @@ __all__ = [
     "check_fraction",
     "check_integer",
     "check_names",
+    "check_path",
     "check_range",
+    "check_types",
     "passes_settings_on",
     "positive_float",
     "settings_of",
@@ -261,3 +269,70 @@ def passes_settings_on(function: Callable[..., Any]) -> bool:
     """Whether a function takes any keyword, as a constructor does that passes settings on."""
     parameters = inspect.signature(function).parameters.values()
     return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
+
+
+def check_path(text: str) -> Path:
+    """Make a path of a word on the command line; an empty one would be the current folder."""
+    if not str(text).strip():
+        raise InvalidSettingError(
+            "Expected a path, but got an empty word. Name a folder or a file."
+        )
+    return Path(text)
+
+
+def check_types(settings: object) -> dict[str, Any]:
+    """Raise if a field of a dataclass is of another type than its annotation.
+
+    Returns:
+        The values by name. A float without a fraction is a whole number: 3.0 becomes 3.
+
+    Example:
+        >>> from rightreasons.training.settings import TrainingSettings
+        >>> check_types(TrainingSettings(epochs=3.0))["epochs"]
+        3
+    """
+    values = {}
+    for name, (adapter, words) in _types(type(settings)).items():  # type: ignore[arg-type]
+        value = getattr(settings, name)
+        if words.startswith("a whole number") and type(value) is float and value.is_integer():
+            value = int(value)
+        option = f" Set it with --{name.replace('_', '-')}." if "number" in words else ""
+        try:
+            adapter.validate_python(value, strict=True)
+        except ValidationError:
+            raise InvalidSettingError(
+                f"Expected `{name}` to be {words}, but got {reprlib.repr(value)}.{option}"
+            ) from None
+        if isinstance(value, int) and abs(value) >= LARGEST:
+            raise InvalidSettingError(
+                f"Expected `{name}` below {LARGEST}, but got {reprlib.repr(value)}.{option}"
+            )
+        values[name] = value
+    return values
+
+
+LARGEST = 2**62
+_WORDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    str: "a word",
+    dict: "settings by name",
+    list: "a list of names",
+    type(None): "None",
+}
+
+
+@cache
+def _types(kind: type) -> dict[str, tuple[TypeAdapter[Any], str]]:
+    """What checks each field of a dataclass, and words for its type."""
+    return {
+        name: (TypeAdapter(hint), _words(hint))
+        for name, hint in get_type_hints(kind).items()
+        if get_origin(hint) is not Literal  # whose error lists the choices
+    }
+
+
+def _words(hint: Any) -> str:
+    members = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+    return " or ".join(_WORDS.get(get_origin(one) or one, "a function") for one in members)

@@ -12,8 +12,8 @@ import platform
 import re
 import socket
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
@@ -25,12 +25,13 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 from typing_extensions import override
 
-from rightreasons.core.readers import check_file
 from rightreasons.errors import CheckpointMismatchError, OutputError, RunNotFoundError
 
 __all__ = [
+    "JSON_BYTES",
     "LIBRARIES",
-    "append_line",
+    "Unreadable",
+    "check_file",
     "describe_changes",
     "library_versions",
     "load_checkpoint",
@@ -39,16 +40,20 @@ __all__ = [
     "make_temporary",
     "not_writable",
     "numerics",
+    "parse_json",
     "plain_values",
+    "read_json",
     "refuse_other_model",
     "remove_orphans",
     "save_checkpoint",
     "save_weights",
+    "translate_parser_errors",
     "writable_folder",
     "write_atomically",
     "write_json",
 ]
 
+JSON_BYTES = 1 << 30
 TEMPORARY = ".tmp"
 _ORPHAN = re.compile(r"\..+\.(?P<host>[0-9a-f]{8})-(?P<pid>\d{1,10})-[a-z0-9_]+\.tmp", re.DOTALL)
 
@@ -87,15 +92,6 @@ class _RawFile(io.FileIO):
         except OSError as error:
             self.failure = error
             raise
-
-
-def append_line(path: Path, line: str) -> None:
-    """Add a line to a text file, or raise an error that says why it cannot be written."""
-    try:
-        with path.open("a") as file:
-            file.write(line + "\n")
-    except OSError as error:
-        raise not_writable(path, error) from error
 
 
 def make_temporary(path: Path) -> tuple[int, str]:
@@ -152,6 +148,59 @@ def writable_folder(path: str | Path) -> Path:
     except OSError as error:
         raise not_writable(folder, error) from error
     return folder
+
+
+class Unreadable(ValueError):  # noqa: N818 - callers turn it into an error of their own
+    """Why a file cannot be read: the end of a sentence, without a full stop."""
+
+
+def check_file(path: Path, *, limit: int | None = None) -> None:
+    """Raise unless ``path`` is a file, which reading does not wait for, of a bearable size.
+
+    Raises:
+        FileNotFoundError: There is none.
+        Unreadable: It is something else, such as a folder or a pipe, or is too large.
+    """
+    try:
+        if not path.exists():
+            raise FileNotFoundError(f"no file {path}")
+        is_file, size = path.is_file(), path.stat().st_size
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:  # a name that is too long, or holds a zero byte
+        raise Unreadable(f"its name cannot be used ({error})") from error
+    if not is_file:
+        raise Unreadable("it is no file")
+    if limit is not None and size > limit:
+        raise Unreadable(f"it has {size} bytes, and at most {limit} are read")
+
+
+@contextmanager
+def translate_parser_errors() -> Iterator[None]:
+    """Turn whatever a parser raises about bad content into `Unreadable`."""
+    try:
+        yield
+    except (FileNotFoundError, Unreadable):
+        raise
+    except RecursionError as error:
+        raise Unreadable("it is nested too deep") from error
+    except MemoryError as error:
+        raise Unreadable("it needs more memory than there is") from error
+    except Exception as error:
+        raise Unreadable(" ".join(str(error).split())[:300] or type(error).__name__) from error
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON."""
+    with translate_parser_errors():
+        return json.loads(text)
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file in UTF-8."""
+    check_file(path, limit=JSON_BYTES)
+    with translate_parser_errors():
+        return parse_json(path.read_text(encoding="utf-8"))
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:

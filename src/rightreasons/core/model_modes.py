@@ -26,10 +26,10 @@ from rightreasons.errors import (
 )
 
 __all__ = [
-    "hold_model",
     "Statistics",
     "alteration",
     "depends_on_mode",
+    "hold_model",
     "innermost",
     "out_of_place",
     "record_outputs",

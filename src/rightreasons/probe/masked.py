@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -18,15 +19,17 @@ from typing_extensions import override
 from rightreasons.bounds import Box, gradient_box, output_box
 from rightreasons.core.model_modes import (
     out_of_place,
+    refuse_dead_ends,
     test_time_mode,
     translate_autograd_errors,
     twice_differentiable,
 )
 from rightreasons.core.tracing import SplitNet
-from rightreasons.errors import InvalidSettingError
+from rightreasons.errors import DoubleBackwardError, InvalidSettingError
 from rightreasons.types import Interval, Target
 
 __all__ = [
+    "DifferentiablePass",
     "FeatureAdapter",
     "FirstLayerAdapter",
     "InputAdapter",
@@ -34,6 +37,54 @@ __all__ = [
     "Point",
     "create_adapter",
 ]
+
+
+@dataclass
+class DifferentiablePass:
+    """The tensors of a pass, and the gradients that were taken of it.
+
+    A probe and its masked features share it. If the features held the probe, which holds them, the
+    graph of a finished step would stay in memory until the garbage collector finds the cycle.
+    """
+
+    logits: Tensor
+    y: Tensor
+    features: Tensor
+    first_output: Tensor | None
+    create_graph: bool
+    gradients: dict[Target, Tensor] = field(default_factory=dict)
+
+    def gradient(self, target: Target) -> Tensor:
+        """The gradient of a target for each sample at the features; computed once."""
+        if target not in self.gradients:
+            if not self.features.requires_grad:
+                raise DoubleBackwardError(
+                    "Expected a probe made with `needs_gradient=True` before asking for gradients. "
+                    "A term or metric that reads `probe.gradient` sets `needs_gradient = True`."
+                )
+            self.gradients[target] = self._gradient_at(self.features, target)
+        return self.gradients[target]
+
+    def gradient_at_net_input(self, target: Target) -> Tensor:
+        """The gradient at the first layer's output in a split net, else at the features."""
+        if self.first_output is None:
+            return self.gradient(target)
+        return self._gradient_at(self.first_output, target)
+
+    def _gradient_at(self, point: Tensor, target: Target) -> Tensor:
+        if not self.logits.requires_grad:
+            raise DoubleBackwardError(
+                "Expected logits that depend on the input, but the model cuts the graph. Remove "
+                "`detach()`, `torch.no_grad()` or `torch.inference_mode()` from its forward."
+            )
+        with translate_autograd_errors(), torch.enable_grad():
+            value = target(self.logits, self.y).sum()
+            (gradient,) = torch.autograd.grad(
+                value, point, create_graph=self.create_graph, retain_graph=True
+            )
+        if self.create_graph:
+            refuse_dead_ends(gradient)
+        return gradient
 
 
 class MaskedFeatures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -17,15 +17,14 @@ from rightreasons.core.model_modes import (
     innermost,
     out_of_place,
     record_outputs,
-    refuse_dead_ends,
     refuse_non_finite,
     test_time_mode,
     translate_autograd_errors,
     twice_differentiable,
 )
 from rightreasons.core.tracing import split_at_first_layer
-from rightreasons.errors import DoubleBackwardError, InvalidBatchError
-from rightreasons.probe.masked import MaskedFeatures, create_adapter
+from rightreasons.errors import InvalidBatchError
+from rightreasons.probe.masked import DifferentiablePass, MaskedFeatures, create_adapter
 from rightreasons.types import Batch, Target
 
 __all__ = ["Need", "Probe", "move_to_model", "strongest_need"]
@@ -90,7 +89,7 @@ class Probe:
         self._features = batch.x if self._split is not None else self._differentiable(batch.x)
         logits = self._forward()
         first = None if self._split is None else self._first_output[self._split.name]
-        self._pass = _Pass(logits, batch.y, self._features, first, create_graph)
+        self._pass = DifferentiablePass(logits, batch.y, self._features, first, create_graph)
 
     @property
     def model(self) -> nn.Module:
@@ -328,52 +327,6 @@ class Probe:
         if not self.model.training:  # in training the loss is checked, with what to do about it
             refuse_non_finite(logits)
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
-
-
-@dataclass
-class _Pass:
-    """The tensors of a pass, and the gradients that were taken of it.
-
-    A probe and its masked features share it. If the features held the probe, which holds them, the
-    graph of a finished step would stay in memory until the garbage collector finds the cycle.
-    """
-
-    logits: Tensor
-    y: Tensor
-    features: Tensor
-    first_output: Tensor | None
-    create_graph: bool
-    gradients: dict[Target, Tensor] = field(default_factory=dict)
-
-    def gradient(self, target: Target) -> Tensor:
-        if target not in self.gradients:
-            if not self.features.requires_grad:
-                raise DoubleBackwardError(
-                    "Expected a probe made with `needs_gradient=True` before asking for gradients. "
-                    "A term or metric that reads `probe.gradient` sets `needs_gradient = True`."
-                )
-            self.gradients[target] = self._gradient_at(self.features, target)
-        return self.gradients[target]
-
-    def gradient_at_net_input(self, target: Target) -> Tensor:
-        if self.first_output is None:
-            return self.gradient(target)
-        return self._gradient_at(self.first_output, target)
-
-    def _gradient_at(self, point: Tensor, target: Target) -> Tensor:
-        if not self.logits.requires_grad:
-            raise DoubleBackwardError(
-                "Expected logits that depend on the input, but the model cuts the graph. Remove "
-                "`detach()`, `torch.no_grad()` or `torch.inference_mode()` from its forward."
-            )
-        with translate_autograd_errors(), torch.enable_grad():
-            value = target(self.logits, self.y).sum()
-            (gradient,) = torch.autograd.grad(
-                value, point, create_graph=self.create_graph, retain_graph=True
-            )
-        if self.create_graph:
-            refuse_dead_ends(gradient)
-        return gradient
 
 
 def strongest_need(needs: Iterable[Need]) -> Need:

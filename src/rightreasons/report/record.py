@@ -12,14 +12,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rightreasons.certification import Certificate, model_digest
-from rightreasons.core.files import load_tensors
-from rightreasons.core.readers import (
-    JSON_BYTES,
-    Unreadable,
-    check_file,
-    parse_json,
-    read_arrays,
-)
+from rightreasons.core.arrays import read_arrays
+from rightreasons.core.files import JSON_BYTES, Unreadable, check_file, load_tensors, parse_json
 from rightreasons.datasets import Card
 from rightreasons.errors import InvalidSettingError, RightReasonsError, RunNotFoundError
 from rightreasons.run.config import Config

@@ -1,4 +1,4 @@
-"""The configuration of a run: a value that is written to ``config.yaml`` and read back."""
+"""The configuration of a run, written to ``config.yaml``; the readers of it and of the results."""
 
 from __future__ import annotations
 
@@ -11,9 +11,15 @@ import yaml
 from torch import nn
 
 from rightreasons import models
-from rightreasons.core.checks import check_names
-from rightreasons.core.files import plain_values, write_atomically
-from rightreasons.core.readers import Unreadable, read_yaml
+from rightreasons.core.checks import check_names, check_types
+from rightreasons.core.files import (
+    Unreadable,
+    check_file,
+    plain_values,
+    read_json,
+    translate_parser_errors,
+    write_atomically,
+)
 from rightreasons.datasets import Splits, load
 from rightreasons.errors import CheckpointMismatchError, InvalidSettingError, RunNotFoundError
 from rightreasons.metrics import METRICS, Metric
@@ -21,16 +27,38 @@ from rightreasons.objectives import Objective
 from rightreasons.objectives.recipes import RECIPES
 from rightreasons.strategies import STRATEGIES, Once, Strategy
 from rightreasons.training.distributed import seeded
-from rightreasons.training.settings import TrainingSettings, check_types, setting
+from rightreasons.training.settings import TrainingSettings, setting
 
 __all__ = [
     "Config",
     "describe_strategy",
     "load_config",
-    "read_file",
+    "parse_yaml",
+    "read_results",
+    "read_yaml",
     "refuse_other_config",
     "save_config",
 ]
+
+YAML_BYTES = 1 << 20
+DEEPEST = 50
+FORMAT = 1
+REQUIRED: dict[str, Any] = {"data": str, "recipe": str, "model": str, "seed": int, "metrics": dict}
+OPTIONAL: dict[str, Any] = {
+    "card": dict,
+    "data_settings": dict,
+    "data_sha256": str,
+    "diagnosis": dict,
+    "model_settings": dict,
+    "num_parameters": int,
+    "seconds": float | int,
+    "selection": dict,
+    "settings": dict,
+    "terms": dict,
+    "threads": int,
+    "training": dict,
+    "versions": dict,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +115,8 @@ class Config(TrainingSettings, Choices):
     def __post_init__(self) -> None:
         for entry in fields(self):  # so that a configuration is what its file says
             object.__setattr__(self, entry.name, plain_values(getattr(self, entry.name)))
-        check_types(self)
+        for name, value in check_types(self).items():
+            object.__setattr__(self, name, value)
 
     def load_data(self) -> Splits:
         """Load the data set, with the run's seed unless the settings have another."""
@@ -164,7 +193,7 @@ def save_config(folder: Path, config: Config) -> None:
 def load_config(folder: str | Path) -> Config:
     """Read the configuration of a run, finished or not."""
     path = Path(folder) / "config.yaml"
-    config = read_file(
+    config = _read_file(
         path,
         read_yaml,
         missing=f"Expected a run in {path.parent}, but it has no config.yaml. Name the folder that "
@@ -196,14 +225,60 @@ def refuse_other_config(folder: Path, config: Config) -> None:
         )
 
 
-def read_file(path: Path, read: Callable[[Path], Any], *, missing: str) -> Any:
-    """Read a text file of a run.
+def read_results(folder: Path) -> dict[str, Any]:
+    """Read the results of a finished run, whose keys have the types that others rely on."""
+    results: dict[str, Any] = _read_file(
+        folder / "results.json",
+        read_json,
+        missing=f"Expected a finished run in {folder}, but it has no results.json. Finish it with "
+        f"`rightreasons train --resume --out {folder}`.",
+    )
+    _refuse_other_results(folder, results)
+    return results
 
-    Args:
-        path: The file.
-        read: Function from the file to its value, see `rightreasons.core.readers`.
-        missing: Error message if there is no such file.
-    """
+
+def _refuse_other_results(path: Path, results: object) -> None:
+    if not isinstance(results, dict) or results.get("format", FORMAT) != FORMAT:
+        found = results.get("format") if isinstance(results, dict) else type(results).__name__
+        raise RunNotFoundError(
+            f"Expected results of format {FORMAT} in {path / 'results.json'}, but got {found}. "
+            "Train the run again with this version."
+        )
+    wrong = [name for name, kind in REQUIRED.items() if not isinstance(results.get(name), kind)]
+    wrong += [
+        name
+        for name, kind in OPTIONAL.items()
+        if results.get(name) is not None and not isinstance(results[name], kind)
+    ]
+    if wrong:
+        raise RunNotFoundError(
+            f"Expected the results of a run in {path / 'results.json'}, but these keys are missing "
+            f"or of another type: {', '.join(wrong)}. Train the run again."
+        )
+
+
+def parse_yaml(text: str) -> Any:
+    """Parse YAML of plain values; aliases are refused, since few of them fill a memory."""
+    with translate_parser_errors():
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise Unreadable(f"it has an alias, *{event.anchor}; write the value itself")
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise Unreadable("it is nested too deep")
+        return yaml.safe_load(text)
+
+
+def read_yaml(path: Path) -> Any:
+    """Read a YAML file in UTF-8."""
+    check_file(path, limit=YAML_BYTES)
+    with translate_parser_errors():
+        return parse_yaml(path.read_text(encoding="utf-8"))
+
+
+def _read_file(path: Path, read: Callable[[Path], Any], *, missing: str) -> Any:
     try:
         return read(path)
     except FileNotFoundError as error:

@@ -36,22 +36,20 @@ from rightreasons.core.files import (
     write_atomically,
     write_json,
 )
-from rightreasons.core.process import hold
-from rightreasons.core.readers import read_json
 from rightreasons.datasets import Dataset, Splits
 from rightreasons.datasets.dataset import spread_over_classes
-from rightreasons.errors import InvalidSettingError, RunNotFoundError
+from rightreasons.errors import InvalidSettingError
 from rightreasons.probe.probe import Probe, move_to_model
 from rightreasons.run.config import (
     Config,
     describe_strategy,
     load_config,
-    read_file,
+    read_results,
     refuse_other_config,
     save_config,
 )
 from rightreasons.strategies.strategy import is_begun
-from rightreasons.training.distributed import launch_fabric
+from rightreasons.training.distributed import hold, launch_fabric
 from rightreasons.training.evaluate import evaluate, evaluate_parts, prepare_metrics
 from rightreasons.training.fit import Fit
 from rightreasons.types import Batch
@@ -74,25 +72,6 @@ Split = Literal["test", "validation"]
 SPLITS: tuple[Split, ...] = ("test", "validation")
 
 logger = logging.getLogger("rightreasons")
-
-
-FORMAT = 1
-REQUIRED: dict[str, Any] = {"data": str, "recipe": str, "model": str, "seed": int, "metrics": dict}
-OPTIONAL: dict[str, Any] = {
-    "card": dict,
-    "data_settings": dict,
-    "data_sha256": str,
-    "diagnosis": dict,
-    "model_settings": dict,
-    "num_parameters": int,
-    "seconds": float | int,
-    "selection": dict,
-    "settings": dict,
-    "terms": dict,
-    "threads": int,
-    "training": dict,
-    "versions": dict,
-}
 
 
 @dataclass(frozen=True)
@@ -119,13 +98,7 @@ class Run:
         """
         path = Path(folder)
         config = load_config(path)
-        results = read_file(
-            path / "results.json",
-            read_json,
-            missing=f"Expected a finished run in {path}, but it has no results.json. Finish it "
-            f"with `rightreasons train --resume --out {path}`.",
-        )
-        _refuse_other_results(path, results)
+        results = read_results(path)
         config = config if data_dir is None else replace(config, data_dir=data_dir)
         return cls(path, config, results)
 
@@ -224,26 +197,6 @@ def train_run(
             write_examples(folder / "examples.npz", model, data.test)
             write_json(folder / "results.json", results)
         return results
-
-
-def _refuse_other_results(path: Path, results: object) -> None:
-    if not isinstance(results, dict) or results.get("format", FORMAT) != FORMAT:
-        found = results.get("format") if isinstance(results, dict) else type(results).__name__
-        raise RunNotFoundError(
-            f"Expected results of format {FORMAT} in {path / 'results.json'}, but got {found}. "
-            "Train the run again with this version."
-        )
-    wrong = [name for name, kind in REQUIRED.items() if not isinstance(results.get(name), kind)]
-    wrong += [
-        name
-        for name, kind in OPTIONAL.items()
-        if results.get(name) is not None and not isinstance(results[name], kind)
-    ]
-    if wrong:
-        raise RunNotFoundError(
-            f"Expected the results of a run in {path / 'results.json'}, but these keys are missing "
-            f"or of another type: {', '.join(wrong)}. Train the run again."
-        )
 
 
 def load_run(folder: str | Path) -> Run:

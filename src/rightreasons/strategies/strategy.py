@@ -15,11 +15,10 @@ from torch import nn
 from typing_extensions import override
 
 from rightreasons.core.files import save_weights, writable_folder, write_atomically
-from rightreasons.core.process import hold
 from rightreasons.datasets import Dataset, Splits
 from rightreasons.errors import CheckpointMismatchError, OutputError
 from rightreasons.objectives import Objective, Term
-from rightreasons.training.distributed import launch_fabric
+from rightreasons.training.distributed import hold, launch_fabric
 from rightreasons.training.fit import Fit, fit
 from rightreasons.training.settings import DEFAULTS
 

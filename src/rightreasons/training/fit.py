@@ -15,12 +15,11 @@ from torch import Tensor, nn
 
 from rightreasons.core.files import save_weights, writable_folder
 from rightreasons.core.model_modes import translate_autograd_errors
-from rightreasons.core.process import hold
 from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import Loss, Objective, Term
 from rightreasons.probe.probe import move_to_model
-from rightreasons.training.distributed import Interrupts, agree, launch_fabric, seeded
+from rightreasons.training.distributed import Interrupts, agree, hold, launch_fabric, seeded
 from rightreasons.training.evaluate import evaluate, prepare_metrics
 from rightreasons.training.monitor import (
     Diagnosis,
@@ -241,21 +240,21 @@ def _train(
             progress.seconds += time.monotonic() - clock
             clock = time.monotonic()
             is_due = checkpoint_seconds <= clock - saved
-            must_stop, must_save, ended = agree(
-                training.fabric, interrupts.asked, is_due, interrupts.ended
-            )
-            if must_stop or must_save:
-                training.save()
+            if _save_if_due(training, interrupts, is_due):
                 saved = time.monotonic()
-            if must_stop:
-                logger.warning(_how_to_resume(training))
-                interrupts.stop(_how_to_resume(training), ended=ended)
         log.epoch(_finish_epoch(training))
-    training.save()
-    must_stop, ended = agree(training.fabric, interrupts.asked, interrupts.ended)
-    if must_stop:  # while the last epoch was measured
-        logger.warning(_how_to_resume(training))
-        interrupts.stop(_how_to_resume(training), ended=ended)
+    _save_if_due(training, interrupts, True)  # and stop, if asked while the last epoch was measured
+
+
+def _save_if_due(training: Training, interrupts: Interrupts, is_due: bool) -> bool:
+    """Save the state if that is due or a signal came, which then stops the training."""
+    asked, due, ended = agree(training.fabric, interrupts.asked, is_due, interrupts.ended)
+    if asked or due:
+        training.save()
+    if asked:
+        logger.warning(training.describe_resumption())
+        interrupts.stop(training.describe_resumption(), ended=ended)
+    return due
 
 
 def _update(training: Training, update: list[Microbatch], batches: Iterator[Batch]) -> Loss:
@@ -335,10 +334,3 @@ def _finish(training: Training) -> Fit:
         [row["pulls"] for row in progress.history],
     )
     return Fit(progress.history, weights, selection, diagnosis, progress.seconds, last)
-
-
-def _how_to_resume(training: Training) -> str:
-    if training.checkpoint is None:
-        return "Stopped. Nothing was saved, since no folder was given with `out` (--out)."
-    saved = f"The state is saved in {training.checkpoint}"
-    return f"Stopped. {saved}; go on with resume=True (--resume)."

@@ -15,7 +15,7 @@ import torch
 from rich.progress import Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
-from rightreasons.core.files import append_line, write_atomically
+from rightreasons.core.files import not_writable, write_atomically
 from rightreasons.core.norms import gradient_norm
 from rightreasons.core.progress import live_bar
 from rightreasons.errors import MissingExtraError, NonFiniteLossError
@@ -98,7 +98,11 @@ class TrainingLog:
     def epoch(self, row: dict[str, Any]) -> None:
         """Write the row of an epoch that is over; without a live line, log about ten rows."""
         if self._path is not None:
-            append_line(self._path, json.dumps(row))
+            try:
+                with self._path.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+            except OSError as error:
+                raise not_writable(self._path, error) from error
         if self._writer is not None:
             for name, value in _scalars(row):
                 self._writer.add_scalar(name, value, row["epoch"])

@@ -6,17 +6,13 @@ Optimizers and learning-rate schedules go by name; any other is given as a funct
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
-from types import UnionType
-from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self
 
-from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, optim
 
-from rightreasons.core.checks import Registry
+from rightreasons.core.checks import Registry, check_types
 from rightreasons.core.files import plain_values
 from rightreasons.errors import InvalidSettingError
 
@@ -29,7 +25,6 @@ __all__ = [
     "SchedulerLike",
     "Selection",
     "TrainingSettings",
-    "check_types",
     "make_optimizer",
     "setting",
 ]
@@ -47,18 +42,6 @@ SELECTIONS = {
 """The metric of each selection, and the one of its values that is compared."""
 
 LARGEST = 2**31 - 1
-SEEDS = 2**62
-_WORDS = {
-    int: "a whole number",
-    float: "a number",
-    bool: "True or False",
-    str: "a word",
-    dict: "settings by name",
-    list: "a list of names",
-    type(None): "None",
-}
-OPTIONS = ("a whole number", "a number", "a number or None", "a whole number or None")
-"""Types of settings that the command line takes as an option of their own."""
 
 MACHINE = ("accelerator", "devices")
 """Settings that say where a training runs, not what it computes."""
@@ -116,7 +99,7 @@ class TrainingSettings:
             InvalidSettingError: A setting is out of its range.
         """
         plain = replace(self, **plain_values(self.to_arguments()))
-        check_types(plain)
+        plain = replace(plain, **check_types(plain))
         plain = replace(
             plain, lr=float(plain.lr), clip=None if plain.clip is None else float(plain.clip)
         )
@@ -144,38 +127,6 @@ class TrainingSettings:
                 "Set one of them (--select)."
             )
         return plain
-
-
-def check_types(settings: TrainingSettings) -> None:
-    """Raise if a setting is of another type than its annotation: 1.5 is no number of epochs."""
-    for name, (adapter, words) in _types(type(settings)).items():  # type: ignore[arg-type]
-        value = getattr(settings, name)
-        try:
-            adapter.validate_python(value, strict=True)
-        except ValidationError:
-            option = f" Set it with --{name.replace('_', '-')}." if words in OPTIONS else ""
-            raise InvalidSettingError(
-                f"Expected `{name}` to be {words}, but got {reprlib.repr(value)}.{option}"
-            ) from None
-    if abs(settings.seed) >= SEEDS:
-        raise InvalidSettingError(
-            f"Expected `seed` below {SEEDS}, but got {settings.seed}. Set a smaller one (--seed)."
-        )
-
-
-@cache
-def _types(kind: type) -> dict[str, tuple[TypeAdapter[Any], str]]:
-    """What checks each setting of a dataclass, and words for its type."""
-    return {
-        name: (TypeAdapter(hint), _words(hint))
-        for name, hint in get_type_hints(kind).items()
-        if hint is not Selection  # whose error lists the choices
-    }
-
-
-def _words(hint: Any) -> str:
-    members = get_args(hint) if get_origin(hint) is UnionType else (hint,)
-    return " or ".join(_WORDS.get(get_origin(one) or one, "a function") for one in members)
 
 
 DEFAULTS = TrainingSettings()

@@ -277,6 +277,13 @@ class Training:
                 f"({type(error).__name__}: {error}). Use another folder (--out)."
             ) from error
 
+    def describe_resumption(self) -> str:
+        """Say where the state is saved, and how a training goes on from it."""
+        if self.checkpoint is None:
+            return "Stopped. Nothing was saved, since no folder was given with `out` (--out)."
+        saved = f"The state is saved in {self.checkpoint}"
+        return f"Stopped. {saved}; go on with resume=True (--resume)."
+
     def _load(self, saved: dict[str, Any]) -> None:
         self._refuse_other_settings(saved["settings"])
         changes = describe_changes(saved.get("numerics", {}), numerics())

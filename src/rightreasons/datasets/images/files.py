@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from rightreasons.core.files import check_file
 from rightreasons.core.progress import map_parallel
-from rightreasons.core.readers import check_file
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 __all__ = [
