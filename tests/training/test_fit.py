@@ -291,6 +291,18 @@ def test_ctrl_c_saves_and_says_how_to_resume(tmp_path):
     assert torch.equal(weights(resumed), weights(whole))
 
 
+@pytest.fixture
+def usual_signals():
+    """Signals as a terminal leaves them: `nohup` makes a process ignore SIGHUP, and fit obeys."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number in before:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("at", [8, 12])  # in the middle, and in the last update
 def test_a_scheduler_s_signal_saves_as_ctrl_c_does(tmp_path, number, at, caplog):
