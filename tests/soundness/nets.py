@@ -388,7 +388,7 @@ class Draw:
             Call(lambda x: x.flatten(2)),
             Call(lambda x: x.reshape(x.size(0), -1)),
             Call(lambda x: x.unsqueeze(1)),
-            Call(lambda x: x.view(x.shape[0], shape[-1], -1)),
+            Call(lambda x: x.reshape(x.shape[0], shape[-1], -1)),
         )
         return self.one_of(layers)
 
