@@ -144,6 +144,12 @@ CASES = {
     "oxford_pets": Case(
         "oxford_pets", {"size": 8, "validation_share": 0.25}, pet_archive, planted=False
     ),
+    "pets_tag": Case(
+        "pets_tag",
+        {"size": 16, "num_train": 8, "num_validation": 4, "num_test": 4},
+        pet_archive,
+        planted=False,
+    ),
     "textured_mnist": Case(
         "textured_mnist",
         {
@@ -287,6 +293,13 @@ SPECIAL = {
     "oxford_pets": [
         ({"task": "sex"}, "`task` to be 'breed' or 'species'"),
         ({"border": "soft"}, "`border` to be 'masked' or 'free'"),
+    ],
+    "pets_tag": [
+        ({"shortcut": "ribbon"}, "`shortcut` to be 'tag' or 'band'"),
+        ({"carriers": "cats"}, "`carriers` to be 'both' or 'dogs'"),
+        ({"num_train": 9}, "`num_train` to be a whole number from 2 to 8"),
+        ({"num_validation": 11}, "`num_validation` to be a whole number from 0 to 10"),
+        ({"num_test": 5}, "`num_test` to be a whole number from 2 to 4"),
     ],
     "plant": [
         ({"fold": 5}, "Expected `fold` to be a whole number from 0 to 4, but got 5"),

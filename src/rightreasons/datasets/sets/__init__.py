@@ -19,6 +19,7 @@ from rightreasons.datasets.sets.image_folder import image_folder as image_folder
 from rightreasons.datasets.sets.isic import isic as isic
 from rightreasons.datasets.sets.isic2017 import isic2017 as isic2017
 from rightreasons.datasets.sets.oxford_pets import oxford_pets as oxford_pets
+from rightreasons.datasets.sets.pets_tag import pets_tag as pets_tag
 from rightreasons.datasets.sets.plant import plant as plant
 from rightreasons.datasets.sets.salient_imagenet import salient_imagenet as salient_imagenet
 from rightreasons.datasets.sets.svhn import svhn as svhn
@@ -43,6 +44,7 @@ __all__ = [
     "isic",
     "isic2017",
     "oxford_pets",
+    "pets_tag",
     "plant",
     "salient_imagenet",
     "svhn",

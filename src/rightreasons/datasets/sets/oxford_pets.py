@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -16,12 +17,17 @@ from rightreasons.core.checks import check_choice, check_fraction, check_integer
 from rightreasons.core.progress import map_parallel
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
-from rightreasons.datasets.images.files import JpegArchive, nearest_indices, read_image
+from rightreasons.datasets.images.files import (
+    JpegArchive,
+    check_data_dir,
+    nearest_indices,
+    read_image,
+)
 from rightreasons.datasets.images.pixels import masked_pixel_splits
 from rightreasons.datasets.splitting import stratified_split
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
-__all__ = ["oxford_pets"]
+__all__ = ["SPECIES", "PetFiles", "find_pets", "oxford_pets"]
 
 PET, BACKGROUND = 1, 2  # in trimaps; 3 is the border between them
 ARCHIVE = "pets_128.npz"
@@ -39,15 +45,23 @@ CARD = Card(
 )
 
 
-class _Pets(NamedTuple):
-    """The images and trimaps (8-bit), breed and species from 0, and the training part."""
+class PetFiles(NamedTuple):
+    """What is known of the photographs before they are decoded, and how to decode them.
 
-    images: NDArray[np.uint8]
-    trimaps: NDArray[np.uint8]
+    Args:
+        breed: Numbers of the breeds from 0, ``(N,)``.
+        species: 0 for cats and 1 for dogs, ``(N,)``.
+        is_train: Whether a photograph is in the official training part, ``(N,)``.
+        breeds: Names of the breeds.
+        read: Function from indices ``(n,)`` and a side to 8-bit images ``(n, side, side, 3)`` and
+            trimaps ``(n, side, side)``.
+    """
+
     breed: NDArray[np.int64]
     species: NDArray[np.int64]
     is_train: NDArray[np.bool_]
     breeds: tuple[str, ...]
+    read: Callable[[NDArray[np.int64], int], tuple[NDArray[np.uint8], NDArray[np.uint8]]]
 
 
 def oxford_pets(
@@ -92,20 +106,11 @@ def oxford_pets(
     check_choice("border", border, ("masked", "free"))
     check_fraction("validation_share", validation_share, below_one=True)
     stream = random_stream(seed, "oxford_pets", "split")
-    root = Path(data_dir).expanduser()
-    folder = next((root / one for one in FOLDERS if (root / one / LISTS[0]).is_file()), None)
-    if folder is not None:
-        pets = _read_folder(folder, size)
-    elif (root / ARCHIVE).is_file():
-        pets = _read_archive(root / ARCHIVE, size)
-    else:
-        raise DatasetNotFoundError(
-            f"Expected the Oxford-IIIT Pet data in {root}, but found neither {LISTS[0]} (there or "
-            f"in {FOLDERS[1]}) nor {ARCHIVE}. Unpack images.tar.gz and annotations.tar.gz there."
-        )
+    pets = find_pets(data_dir)
+    images, trimaps = pets.read(np.arange(len(pets.breed)), size)
     kept = (PET,) if border == "masked" else (PET, 3)
-    pixels = torch.from_numpy(pets.images).permute(0, 3, 1, 2)
-    mask = torch.from_numpy(~np.isin(pets.trimaps, kept)).unsqueeze(1)
+    pixels = torch.from_numpy(images).permute(0, 3, 1, 2)
+    mask = torch.from_numpy(~np.isin(trimaps, kept)).unsqueeze(1)
     group = torch.from_numpy(pets.species)
     y = torch.from_numpy(pets.breed) if task == "breed" else group
     held_in = torch.from_numpy(np.flatnonzero(pets.is_train))
@@ -123,22 +128,44 @@ def oxford_pets(
     return masked_pixel_splits(parts, replace(CARD, classes=classes))
 
 
-def _read_archive(path: Path, size: int) -> _Pets:
+def find_pets(data_dir: str | PathLike[str]) -> PetFiles:
+    """Find the photographs in one of the forms that `oxford_pets` reads.
+
+    Raises:
+        DatasetNotFoundError: Neither the folders nor the archive are there.
+        DatasetCorruptError: A table or the archive cannot be read.
+    """
+    root = check_data_dir(data_dir)
+    folder = next((root / one for one in FOLDERS if (root / one / LISTS[0]).is_file()), None)
+    if folder is not None:
+        return _find_in_folder(folder)
+    if (root / ARCHIVE).is_file():
+        return _find_in_archive(root / ARCHIVE)
+    raise DatasetNotFoundError(
+        f"Expected the Oxford-IIIT Pet data in {root}, but found neither {LISTS[0]} (there or "
+        f"in {FOLDERS[1]}) nor {ARCHIVE}. Unpack images.tar.gz and annotations.tar.gz there."
+    )
+
+
+def _find_in_archive(path: Path) -> PetFiles:
     columns = ["label", "species", "split", "trimap"]
     archive = JpegArchive(path, columns=columns, extras=["class_names"])
-    trimaps = archive.columns["trimap"]
-    nearest = nearest_indices(trimaps.shape[1], size)
-    return _Pets(
-        images=archive.images(np.arange(len(archive)), size=size),
-        trimaps=trimaps[:, nearest][:, :, nearest],
+
+    def read(indices: NDArray[np.int64], size: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        trimaps = archive.columns["trimap"][indices]
+        nearest = nearest_indices(trimaps.shape[1], size)
+        return archive.images(indices, size=size), trimaps[:, nearest][:, :, nearest]
+
+    return PetFiles(
         breed=archive.columns["label"].astype(np.int64),
         species=archive.columns["species"].astype(np.int64),
         is_train=archive.columns["split"] == 0,
         breeds=tuple(str(name) for name in archive.extras["class_names"]),
+        read=read,
     )
 
 
-def _read_folder(folder: Path, size: int) -> _Pets:
+def _find_in_folder(folder: Path) -> PetFiles:
     rows = []
     for is_train, file in zip((True, False), LISTS, strict=True):
         path = folder / file
@@ -151,30 +178,33 @@ def _read_folder(folder: Path, size: int) -> _Pets:
                     f"Expected lines of {path} to be a name and three numbers, but got {line!r}."
                 )
             rows.append((fields[0], int(fields[1]) - 1, int(fields[2]) - 1, is_train))
-    images = np.empty((len(rows), size, size, 3), dtype=np.uint8)
-    trimaps = np.empty((len(rows), size, size), dtype=np.uint8)
 
-    def decode(index: int) -> None:
-        name = rows[index][0]
-        try:
-            image = read_image(folder / "images" / f"{name}.jpg", size=(size, size), channels=3)
-            with Image.open(folder / "annotations" / "trimaps" / f"{name}.png") as trimap:
-                small = trimap.resize((size, size), Image.Resampling.NEAREST)
-        except (DatasetCorruptError, OSError, SyntaxError, ValueError) as error:
-            raise DatasetCorruptError(
-                f"Expected an image and a trimap of {name} in {folder}, but got: {error}."
-            ) from error
-        images[index] = (255 * image).round().byte().permute(1, 2, 0).numpy()
-        trimaps[index] = np.asarray(small)
+    def read(indices: NDArray[np.int64], size: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        images = np.empty((len(indices), size, size, 3), dtype=np.uint8)
+        trimaps = np.empty((len(indices), size, size), dtype=np.uint8)
 
-    map_parallel(decode, len(rows), workers=WORKERS, description="decoding images")
+        def decode(number: int) -> None:
+            name = rows[indices[number]][0]
+            try:
+                image = read_image(folder / "images" / f"{name}.jpg", size=(size, size), channels=3)
+                with Image.open(folder / "annotations" / "trimaps" / f"{name}.png") as trimap:
+                    small = trimap.resize((size, size), Image.Resampling.NEAREST)
+            except (DatasetCorruptError, OSError, SyntaxError, ValueError) as error:
+                raise DatasetCorruptError(
+                    f"Expected an image and a trimap of {name} in {folder}, but got: {error}."
+                ) from error
+            images[number] = (255 * image).round().byte().permute(1, 2, 0).numpy()
+            trimaps[number] = np.asarray(small)
+
+        map_parallel(decode, len(indices), workers=WORKERS, description="decoding images")
+        return images, trimaps
+
     names, breed, species, trained = zip(*rows, strict=True)
     titles = {number: name.rsplit("_", 1)[0] for name, number in zip(names, breed, strict=True)}
-    return _Pets(
-        images=images,
-        trimaps=trimaps,
+    return PetFiles(
         breed=np.array(breed, dtype=np.int64),
         species=np.array(species, dtype=np.int64),
         is_train=np.array(trained),
         breeds=tuple(titles.get(number, f"breed {number}") for number in range(max(titles) + 1)),
+        read=read,
     )
