@@ -2,7 +2,14 @@ import pytest
 import torch
 from torch import nn
 
-from rightreasons.bounds import Box, backward_bounds, forward_bounds, linear_map, output_bounds
+from rightreasons.bounds import (
+    METHODS,
+    Box,
+    backward_bounds,
+    forward_bounds,
+    linear_map,
+    output_bounds,
+)
 from rightreasons.errors import UnsupportedLayerError
 
 AVERAGES = {
@@ -118,6 +125,18 @@ def test_ties_are_left_open():
     gradient = Box.exact(torch.ones(1, 1, 1))
     (found,) = backward_bounds(layer, gradient, (box,), output, outward=False)
     assert found.lower.tolist() == [[[0, 0]]] and found.upper.tolist() == [[[1, 1]]]
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [(nn.MaxPool2d(2, 2, 1, 2, ceil_mode=True), (1, 1, 2)), (nn.MaxPool1d(2, 2, 1, 2), (1, 1))],
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_window_of_padding_only_is_refused(layer, shape, method):
+    x = torch.zeros(1, *shape)
+    assert torch.isinf(layer(x)).all()
+    with pytest.raises(UnsupportedLayerError, match="where a window holds padding only"):
+        output_bounds(nn.Sequential(layer, nn.Flatten()), x, x + 1, method=method)
 
 
 def test_returned_indices_are_refused():

@@ -85,7 +85,10 @@ def check_net(seed: int, number: int, *, effort: int = 12) -> Finding:
     finding = Finding(number, str(dtype).removeprefix("torch."))
     try:
         finding.kinds = sorted(kinds_in(net, boxes.lower))
-        claims = {method: list(claims_of(net, boxes, target, method)) for method in METHODS}
+        columns = _draw_columns(boxes)
+        claims = {
+            method: list(claims_of(net, boxes, target, method, columns)) for method in METHODS
+        }
     except UnsupportedLayerError as error:
         finding.refused = str(error)
         return finding
@@ -99,6 +102,7 @@ def check_net(seed: int, number: int, *, effort: int = 12) -> Finding:
     precisions = {dtype, torch.float64}
     for precision in sorted(precisions, key=str):
         values = _values(own.to(precision), points.to(precision), boxes.y, target)
+        values["columns"] = values["gradient"].flatten(2)[:, :, columns]
         for method, claimed in claims.items():
             for claim in claimed:
                 if claim.tolerance and precision != torch.float64:
@@ -125,16 +129,31 @@ def draw_boxes(
     return Boxes(lower, upper, torch.randint(num_classes, (NUM_BOXES,)))
 
 
-def claims_of(net: nn.Module, boxes: Boxes, target: Target, method: str) -> Iterator[Claim]:
+def _draw_columns(boxes: Boxes) -> Tensor:
+    """Some features in any order, now and then one of them twice."""
+    num_features = boxes.lower[0].numel()
+    count = int(torch.randint(1, num_features + 1, ()))
+    if count % 2:
+        return torch.randperm(num_features)[:count]
+    return torch.randint(0, num_features, (count,))
+
+
+def claims_of(
+    net: nn.Module, boxes: Boxes, target: Target, method: str, columns: Tensor
+) -> Iterator[Claim]:
     """The bounds by all public functions."""
     lower, upper, y = boxes
     settings = {"method": method}
     with torch.no_grad():
         outputs = output_bounds(net, lower, upper, **settings)
         gradients = input_gradient_bounds(net, lower, upper, y, target=target, **settings)
+        chosen = input_gradient_bounds(
+            net, lower, upper, y, target=target, columns=columns, **settings
+        )
         margins = margin_bounds(net, lower, upper, y, **settings)
         yield Claim("output_bounds", "output", *outputs)
         yield Claim("input_gradient_bounds", "gradient", *gradients)
+        yield Claim("input_gradient_bounds(columns)", "columns", *chosen)
         yield Claim("margin_bounds", "margin", margins, torch.full_like(margins, torch.inf))
         if not all(bool(torch.isfinite(end).all()) for end in (*outputs, *gradients)):
             return  # the functions for training say nothing about overflow

@@ -232,4 +232,14 @@ def _begin() -> None:
 
 def _run(task: Task) -> list[Finding | Attacked]:
     check, seed, numbers, effort = task
-    return [check(seed, number, effort=effort) for number in numbers]
+    found: list[Finding | Attacked] = []
+    for number in numbers:
+        try:
+            found.append(check(seed, number, effort=effort))
+        except Exception as error:  # one net that fails must not lose the others
+            text = f"{type(error).__name__}: {error}"
+            if check is check_net:
+                found.append(Finding(number, "unknown", refused=text))
+            else:
+                found.append(Attacked(number, broken=[text]))
+    return found

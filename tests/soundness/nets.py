@@ -26,19 +26,29 @@ SHAPES = {  # of a sample, by the number of its axes
 # Layers without a module of their own: what a forward pass writes with operators and functions.
 WRITTEN_KINDS = ("Add", "Average", "Concatenate", "Elementwise", "Pad", "Permute", "Reshape")
 WRITTEN_KINDS = (*WRITTEN_KINDS, "Select")
+# What leaves no layer of its own in the bounds, and is looked for in the modules.
+UNSEEN_KINDS = ("Dropout", "Identity", "InPlaceReLU")
 
 
 def all_kinds() -> list[str]:
     """The layer kinds that a campaign must reach; a new rule of the library comes in by itself."""
     kinds = {*forward_bounds.registry, *linear_map.registry, *curve.registry}
     shipped = {kind.__name__ for kind in kinds if kind.__module__.split(".")[0] in LIBRARIES}
-    return sorted({*(shipped & set(layer_kinds())), *WRITTEN_KINDS})
+    return sorted({*(shipped & set(layer_kinds())), *WRITTEN_KINDS, *UNSEEN_KINDS})
 
 
 def kinds_in(net: nn.Module, x: Tensor) -> set[str]:
-    """The layer kinds that the bounds of a net really use."""
+    """The layer kinds that the bounds of a net really use, and those that leave no layer."""
     types = (type(node.layer) for node in network_of(net, x).nodes)
-    return {(ruled_kind(kind) or kind).__name__ for kind in types}
+    modules = [type(module).__name__ for module in net.modules()]
+    return {(ruled_kind(kind) or kind).__name__ for kind in types} | {*modules} & {*UNSEEN_KINDS}
+
+
+class InPlaceReLU(nn.ReLU):
+    """A ReLU that overwrites its input, which must not be the input of the net."""
+
+    def __init__(self):
+        super().__init__(inplace=True)
 
 
 class Residual(nn.Module):
@@ -164,7 +174,12 @@ class Draw:
         return None
 
     def _activation(self) -> nn.Module:
-        return getattr(self, f"_{self.one_of(CURVES)}")(())
+        """A curve behind a layer whose output nobody else reads, so that some may overwrite it."""
+        layer = getattr(self, f"_{self.one_of(CURVES)}")(())
+        slope = getattr(layer, "negative_slope", getattr(layer, "alpha", 1.0))
+        if getattr(layer, "inplace", None) is False and slope >= 0:  # PyTorch refuses others
+            layer.inplace = self._is(0.3)
+        return layer
 
     def _is(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -299,6 +314,17 @@ class Draw:
     def _ReLU(self, shape):  # noqa: N802
         return self.one_of((nn.ReLU(), Call(torch.relu), Call(functional.relu)))
 
+    def _InPlaceReLU(self, shape):  # noqa: N802
+        return nn.Sequential(self._Linear(shape), InPlaceReLU())
+
+    def _Identity(self, shape):  # noqa: N802
+        return nn.Identity()
+
+    def _Dropout(self, shape):  # noqa: N802
+        share = self.one_of((0.1, 0.5, 1.0))
+        layers = nn.Dropout(share), nn.Sequential(nn.Dropout(share), nn.AlphaDropout(share))
+        return self.one_of(layers)
+
     def _ReLU6(self, shape):  # noqa: N802
         return self.one_of((nn.ReLU6(), Call(functional.relu6)))
 
@@ -428,4 +454,6 @@ def _output_shape(layer: nn.Module, shape: tuple[int, ...]) -> tuple[int, ...]:
         two = layer(torch.zeros(2, *shape))
     if len(two) != 2 or not 2 <= two.ndim <= 5:
         raise ValueError("a layer that does not keep the batch")
+    if not bool(torch.isfinite(two).all()):
+        raise ValueError("a pooling with a window of padding only, which the library refuses")
     return tuple(two.shape[1:])

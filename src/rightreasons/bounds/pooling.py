@@ -17,6 +17,7 @@ from typing_extensions import override
 from rightreasons.bounds.box import Box, sum_error, underflow_error
 from rightreasons.bounds.linear import LinearMap, Shapes, linear_map
 from rightreasons.bounds.rule import backward_bounds, forward_bounds
+from rightreasons.errors import UnsupportedLayerError
 
 __all__ = ["AdaptiveAveragePooling", "AveragePooling"]
 
@@ -131,8 +132,9 @@ linear_map.register(nn.AdaptiveAvgPool2d, AdaptiveAveragePooling)
 @forward_bounds.register(nn.MaxPool1d)
 @forward_bounds.register(nn.MaxPool2d)
 def _(layer: _MaxPooling, *boxes: Box, outward: bool) -> Box:
-    lower, upper = boxes[0].ends(outward=outward)
-    return Box.between(_max_pool(layer, lower), _max_pool(layer, upper), outward=outward)
+    lower, upper = (_max_pool(layer, end) for end in boxes[0].ends(outward=outward))
+    _check_windows(layer, boxes[0].center, lower)
+    return Box.between(lower, upper, outward=outward)
 
 
 @backward_bounds.register(nn.MaxPool1d)
@@ -200,6 +202,22 @@ class _Windows(NamedTuple):
             before = self.padding[axis]
             edges += [before, max(reach - sides[axis] - before, 0)]
         return edges
+
+
+def _check_windows(layer: _MaxPooling, x: Tensor, output: Tensor) -> None:
+    """Refuse windows of padding only: PyTorch then writes gradients outside of the tensor."""
+    windows = _Windows.of(layer)
+    num_axes = 1 if isinstance(layer, nn.MaxPool1d) else 2
+    for axis in range(-num_axes, 0):
+        for place in range(output.shape[axis]):
+            first = place * windows.stride[axis] - windows.padding[axis]
+            taps = range(windows.kernel[axis])
+            if not any(0 <= first + windows.dilation[axis] * k < x.shape[axis] for k in taps):
+                raise UnsupportedLayerError(
+                    f"Expected a max pooling whose windows all hold a value, but got {layer} for "
+                    f"an input {tuple(x.shape[1:])}, where a window holds padding only. Lower "
+                    "`padding` or `dilation`."
+                )
 
 
 def _max_pool(layer: _MaxPooling, x: Tensor) -> Tensor:
