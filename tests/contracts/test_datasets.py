@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 from tests.datasets.miniature import (
     WORKER_WARNINGS,
+    celeba_archive,
     celeba_files,
     challenge_files,
     cifar100_bytes,
@@ -17,13 +18,16 @@ from tests.datasets.miniature import (
     class_folders,
     decoy_ham_files,
     derma_files,
+    isic2017_archive,
     isic2017_files,
     isic_files,
     pet_archive,
     pet_files,
     plant_files,
     salient_files,
+    svhn_archive,
     svhn_files,
+    waterbird_archive,
     waterbird_files,
 )
 
@@ -104,8 +108,22 @@ CASES = {
     "block_mnist": Case("block_mnist", {"validation": 500}, mnist_files, planted=False),
     "celeba_hair": Case("celeba_hair", {"size": 8, "flip": True}, celeba_files, **GROUPED),
     "waterbirds": Case("waterbirds", {"size": 8, "crop": 1}, waterbird_files, **GROUPED),
+    "celeba_hair, archive": Case(
+        "celeba_hair", {"size": 8, "flip": True}, celeba_archive, **GROUPED
+    ),
+    "celeba_hair, faces": Case(
+        "celeba_hair",
+        {"size": 8, "flip": True, "mask": "face"},
+        celeba_files,
+        planted=False,
+        drawn=False,
+    ),
+    "waterbirds, archive": Case(
+        "waterbirds", {"size": 8, "crop": 1}, waterbird_archive, planted=False, drawn=False
+    ),
     "cifar100": Case("cifar100", {"validation": 100}, cifar100_bytes, **PLAIN),
     "svhn": Case("svhn", {"validation": 50}, svhn_files, **PLAIN),
+    "svhn, archive": Case("svhn", {"validation": 50}, svhn_archive, **PLAIN),
     "cifar10 augmented": Case("cifar10", {"validation": 50, "flip": True}, cifar_jpegs, **PLAIN),
     "image_folder": Case(
         "image_folder", {"size": 8, "validation_share": 0.25}, class_folders, **PLAIN
@@ -140,6 +158,12 @@ CASES = {
     "decoy_ham": Case("decoy_ham", {"size": 32}, decoy_ham_files, planted=False),
     "isic2017": Case(
         "isic2017", {"size": 12, "flip": True}, isic2017_files, planted=False, drawn=False
+    ),
+    "isic2017, archive": Case(
+        "isic2017", {"size": 12, "flip": True}, isic2017_archive, planted=False, drawn=False
+    ),
+    "isic_patches": Case(
+        "isic_patches", {"size": 16, "oracle": True}, isic2017_archive, planted=False
     ),
     "oxford_pets": Case(
         "oxford_pets", {"size": 8, "validation_share": 0.25}, pet_archive, planted=False
@@ -191,7 +215,7 @@ def loaded(tmp_path_factory):
             folders[case.files] = tmp_path_factory.mktemp("data")
             if case.files is not None:
                 case.files(folders[case.files])
-        key = (case.name, str(case.settings), seed, str(settings))
+        key = (case.name, case.files, str(case.settings), seed, str(settings))
         if fresh or key not in cache:
             cache[key] = load(
                 case.name,
@@ -281,6 +305,7 @@ SPECIAL = {
         ({"kinds": []}, "`kinds` to be some of"),
         ({"zoom": 0}, "`zoom` to be a finite number above 0"),
     ],
+    "celeba_hair": [({"mask": "hair"}, "`mask` to be 'none' or 'face'")],
     "decoy_mnist": [*MNIST, ({"seed": 0.5}, "Expected `seed` to be a whole number from 0")],
     "half_decoy_mnist": MNIST,
     "folder": [
@@ -289,6 +314,11 @@ SPECIAL = {
         ({"size": "large"}, "Expected `size` to be a number of pixels or height and width"),
         ({"channels": 2}, "Expected `channels` to be 1 or 3, but got 2"),
         ({"memory_limit": -1}, "Expected `memory_limit` to be a whole number from 0"),
+    ],
+    "isic_patches": [
+        ({"size": 200}, "`size` to be a whole number from 8 to 128"),
+        ({"mask": "lesion"}, "`mask` to be 'patch' or 'outside_lesion'"),
+        ({"share": 2}, "`share` to be a number from 0 to 1"),
     ],
     "oxford_pets": [
         ({"task": "sex"}, "`task` to be 'breed' or 'species'"),

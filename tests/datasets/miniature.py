@@ -436,3 +436,77 @@ def artefact_zip(root, images=None):
 def decoy_ham_files(root):
     lesion_archive(root)
     artefact_zip(root)
+
+
+def split_columns(counts):
+    return {"split": np.repeat(np.arange(3, dtype=np.uint8), counts)}
+
+
+def waterbird_archive(root, *, counts=(12, 6, 6)):
+    """Noise of 16×16 pixels; the bird is the upper half; labels and backgrounds alternate."""
+    rng = np.random.default_rng(24)
+    total = sum(counts)
+    bird = np.zeros((16, 16), dtype=bool)
+    bird[:8] = True
+    np.savez(
+        root / "waterbirds_96.npz",
+        y=(np.arange(total) % 2).astype(np.uint8),
+        place=(np.arange(total) // 2 % 2).astype(np.uint8),
+        mask_bits=np.stack([np.packbits(bird, axis=1)] * total),
+        **split_columns(counts),
+        **jpeg_columns([rng.integers(0, 256, size=(16, 16, 3)) for _ in range(total)]),
+    )
+
+
+def celeba_archive(root, *, counts=(12, 6, 6)):
+    """Noise of 16×16 pixels; hair and sex alternate."""
+    rng = np.random.default_rng(25)
+    total = sum(counts)
+    np.savez(
+        root / "celeba_64.npz",
+        y=(np.arange(total) % 2).astype(np.uint8),
+        male=(np.arange(total) // 2 % 2).astype(np.uint8),
+        **split_columns(counts),
+        **jpeg_columns([rng.integers(0, 256, size=(16, 16, 3)) for _ in range(total)]),
+    )
+
+
+def isic2017_archive(root, *, counts=(24, 12, 12)):
+    """Grey noise of 16×16; the lesion is the upper half, a red patch the lower left quarter.
+
+    One in three is a melanoma, one in three another keratosis. A half of the keratoses have a
+    patch; the last photograph of each part has no outline.
+    """
+    rng = np.random.default_rng(26)
+    total = sum(counts)
+    kind = np.arange(total) % 3
+    patch = np.zeros((16, 16), dtype=bool)
+    patch[8:, :8] = True
+    has_patch = (kind == 2) & (np.arange(total) % 2 == 0)
+    images = rng.integers(60, 180, size=(total, 16, 16, 3))
+    images[has_patch[:, None, None] & patch] = (250, 0, 0)
+    split = split_columns(counts)["split"]
+    last = np.isin(np.arange(total), np.cumsum(counts) - 1)
+    lesion = np.packbits(~(patch | patch[:, ::-1]), axis=1)
+    np.savez(
+        root / "isic2017_128.npz",
+        melanoma=(kind == 1).astype(np.uint8),
+        seborrheic_keratosis=(kind == 2).astype(np.uint8),
+        patch=has_patch.astype(np.uint8),
+        patch_bits=np.stack([np.packbits(patch & one, axis=1) for one in has_patch]),
+        mask_bits=np.stack([0 * lesion if one else lesion for one in last]),
+        has_mask=(~last).astype(np.uint8),
+        split=split,
+        official_split=split,
+        **jpeg_columns(images, quality=100, subsampling=0),
+    )
+
+
+def svhn_archive(root, *, counts=(200, 100)):
+    """One array of JPEGs for each part, and where each begins."""
+    arrays = {}
+    for part, (pixels, y) in zip(("train", "test"), cifar_arrays(counts=counts), strict=True):
+        columns = jpeg_columns(pixels.transpose(0, 2, 3, 1), subsampling=0)
+        arrays |= {f"{name}_{part}": column for name, column in columns.items()}
+        arrays[f"y_{part}"] = y
+    np.savez(root / "svhn_32.npz", **arrays)

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from tests.datasets.miniature import celeba_files
+from tests.datasets.miniature import celeba_archive, celeba_files
 
 from rightreasons.datasets import Augmented, celeba_hair
 from rightreasons.datasets.images.stream import ImageStream
@@ -71,3 +71,30 @@ def test_damaged_tables_are_named(tmp_path, text):
     words = "list_attr_celeba.csv to be CelebA's table with whole numbers in Male, but got"
     with pytest.raises(DatasetCorruptError, match=words):
         read_celeba_column(path, ["Male"])
+
+
+def test_the_archive(tmp_path):
+    celeba_archive(tmp_path)
+    data = celeba_hair(tmp_path, size=16)
+    assert [len(part) for part in (data.train, data.val, data.test)] == [12, 6, 6]
+    assert data.train.groups.tolist() == [0, 2, 1, 3] * 3
+    assert data.card.train_group_counts == (3, 3, 3, 3)
+    assert not data.train.has_masks
+
+
+@pytest.mark.parametrize("write", [celeba_archive, celeba_files])
+def test_one_ellipse_covers_all_faces(tmp_path, write):
+    write(tmp_path)
+    data = celeba_hair(tmp_path, size=64, mask="face", flip=True)
+    batch = data.train.at_epoch(0).take(torch.arange(12))
+    assert torch.equal(batch.mask, batch.mask[:1].expand_as(batch.mask))
+    assert torch.equal(batch.mask, batch.mask.flip(3))
+    columns, rows = (batch.mask[0, 0].any(dim=dim).nonzero() for dim in (0, 1))
+    assert len(columns) == pytest.approx(64 * 72 / 178, abs=1.5)
+    height, top = (178, 20) if write is celeba_archive else (218, 0)
+    assert len(rows) == pytest.approx(64 * 92 / height, abs=1.5)
+    middle = (int(rows.min()) + int(rows.max()) + 1) / 2
+    assert middle == pytest.approx(64 * (130 - top) / height, abs=1)
+    plain = celeba_hair(tmp_path, size=64)
+    assert data.digest() != plain.digest()
+    assert torch.equal(data.test.take(torch.arange(4)).x, plain.test.take(torch.arange(4)).x)

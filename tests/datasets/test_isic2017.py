@@ -1,6 +1,6 @@
 import pytest
 import torch
-from tests.datasets.miniature import isic2017_files
+from tests.datasets.miniature import isic2017_archive, isic2017_files
 
 from rightreasons.datasets import isic2017
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
@@ -52,3 +52,14 @@ def test_tables_that_are_something_else(root, content, words):
     (root / TABLE).write_text(content)
     with pytest.raises(DatasetCorruptError, match=f"to be a table with the columns.*{words}"):
         isic2017(root)
+
+
+def test_the_archive_has_lesions_without_an_outline(tmp_path):
+    isic2017_archive(tmp_path)
+    data = isic2017(tmp_path, size=16)
+    assert (len(data.train), len(data.val), len(data.test)) == (24, 12, 12)
+    batch = data.train.take(torch.arange(24))
+    assert batch.y.tolist() == [0, 1, 2] * 8
+    assert batch.annotated.tolist() == [True] * 23 + [False]
+    assert not batch.mask[:, :, :8].any() and not batch.mask[23].any()
+    assert batch.mask[:23, :, 8:].all()

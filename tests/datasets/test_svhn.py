@@ -3,7 +3,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from tests.datasets.miniature import cifar_arrays, svhn_files
+from tests.datasets.miniature import cifar_arrays, svhn_archive, svhn_files
 
 from rightreasons.datasets import svhn
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, MissingExtraError
@@ -52,3 +52,16 @@ def test_without_scipy_the_extra_is_named(data_dir, monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.io", None)
     with pytest.raises(MissingExtraError, match=r"svhn needs an extra: .*rightreasons\[data\]"):
         svhn(data_dir)
+
+
+def test_the_archive(tmp_path):
+    svhn_archive(tmp_path)
+    splits = svhn(tmp_path, validation=50, subset=100)
+    assert (len(splits.train), len(splits.val), len(splits.test)) == (100, 50, 100)
+    pixels, y = cifar_arrays()[1]
+    assert splits.test.labels.tolist() == y.tolist()
+    difference = splits.test.pixels.float() - torch.from_numpy(pixels).float()
+    assert difference.abs().mean() < 20
+    (tmp_path / "svhn_32.npz").write_bytes(b"nothing")
+    with pytest.raises(DatasetCorruptError, match="svhn_32.npz to hold images as JPEG"):
+        svhn(tmp_path)

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from tests.datasets.miniature import waterbird_files
+from tests.datasets.miniature import waterbird_archive, waterbird_files
 
 from rightreasons.datasets import Augmented, waterbirds
 from rightreasons.datasets.images.stream import ImageStream
@@ -46,3 +46,16 @@ def test_mistakes_are_named(tmp_path):
     table.write_text("img_filename,y,split\na.jpg,0,0\nb.jpg,1,2\n")
     with pytest.raises(DatasetCorruptError, match="and the groups none. Is it Waterbirds"):
         waterbirds(tmp_path)
+
+
+def test_the_archive_has_masks_of_the_background(tmp_path):
+    waterbird_archive(tmp_path)
+    data = waterbirds(tmp_path, size=8, flip=True)
+    assert isinstance(data.train, Augmented)
+    batch = data.train.take(torch.arange(12))
+    assert not batch.mask[:, :, :4].any() and batch.mask[:, :, 4:].all()
+    assert batch.group.tolist() == [0, 2, 1, 3] * 3
+    assert torch.equal(batch.group // 2, batch.y)
+    assert (len(data.val), len(data.test)) == (6, 6)
+    waterbird_files(tmp_path)
+    assert not waterbirds(tmp_path, size=8).train.has_masks

@@ -36,6 +36,7 @@ __all__ = [
     "read_image",
     "read_mask",
     "read_pickled_arrays",
+    "unpack_masks",
     "unpickle",
 ]
 
@@ -159,6 +160,19 @@ def nearest_indices(length: int, size: int) -> NDArray[np.int64]:
     return ((np.arange(size) + 0.5) * length / size).astype(np.int64)
 
 
+def unpack_masks(bits: NDArray[np.uint8], *, size: int) -> NDArray[np.bool_]:
+    """Unpack masks of one bit a pixel, sampled by the nearest pixel: ``(N, size, size)``.
+
+    Args:
+        bits: ``(N, side, side / 8)``, the pixels of each row packed into bytes.
+        size: Side of the result.
+    """
+    whole = np.unpackbits(bits, axis=2).astype(bool)
+    nearest = nearest_indices(whole.shape[1], size)
+    masks: NDArray[np.bool_] = whole[:, nearest][:, :, nearest]
+    return masks
+
+
 def decode_jpegs(
     content: NDArray[np.uint8],
     offsets: NDArray[np.int64],
@@ -199,18 +213,30 @@ class JpegArchive:
         path: The file.
         columns: Names of arrays with an entry for each image.
         extras: Names of other arrays.
+        suffix: End of the names of ``jpeg``, ``offsets`` and the columns in an archive with
+            several parts; `columns` has them without it.
 
     Raises:
         DatasetCorruptError: The file cannot be read, or an array is missing or has another length.
     """
 
-    def __init__(self, path: Path, *, columns: Sequence[str], extras: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        columns: Sequence[str],
+        extras: Sequence[str] = (),
+        suffix: str = "",
+    ) -> None:
         self.path = path
         try:
             # NumPy leaves a file open that it opened itself and cannot read
             with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                self.content, self.offsets = archive["jpeg"], archive["offsets"]
-                self.columns: dict[str, NDArray[Any]] = {name: archive[name] for name in columns}
+                self.content = archive[f"jpeg{suffix}"]
+                self.offsets = archive[f"offsets{suffix}"]
+                self.columns: dict[str, NDArray[Any]] = {
+                    name: archive[f"{name}{suffix}"] for name in columns
+                }
                 self.extras: dict[str, NDArray[Any]] = {name: archive[name] for name in extras}
             lengths = {name: len(column) for name, column in self.columns.items()}
             if not len(self) or set(lengths.values()) != {len(self)}:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,12 +31,13 @@ __all__ = [
 
 
 class PixelMemory(Dataset):
-    """Images without masks and groups, scaled to [0, 1] when a batch is taken.
+    """Images without masks, scaled to [0, 1] when a batch is taken.
 
     Args:
         pixels: ``(N, C, H, W)``, 8-bit.
         y: Labels ``(N,)``.
         card: Description of the data.
+        group: Group numbers ``(N,)``; None if there are no groups.
 
     Example:
         >>> import torch
@@ -46,7 +47,7 @@ class PixelMemory(Dataset):
         ((3, 4, 4), tensor(0.2000))
     """
 
-    def __init__(self, pixels: Tensor, y: Tensor, card: Card) -> None:
+    def __init__(self, pixels: Tensor, y: Tensor, card: Card, group: Tensor | None = None) -> None:
         if not len(pixels) or pixels.shape[1:] != card.shape or y.shape != (len(pixels),):
             raise InvalidBatchError(
                 f"Expected at least one image of shape {card.shape} and a label for each, but got "
@@ -54,6 +55,7 @@ class PixelMemory(Dataset):
             )
         self.pixels = pixels
         self.y = y.long()
+        self.group = group
         self.card = card
 
     def __len__(self) -> int:
@@ -61,7 +63,12 @@ class PixelMemory(Dataset):
 
     @override
     def take(self, rows: Tensor) -> Batch:
-        return Batch.trusted(x=self.pixels[rows].float().div_(255), y=self.y[rows], index=rows)
+        return Batch.trusted(
+            x=self.pixels[rows].float().div_(255),
+            y=self.y[rows],
+            group=None if self.group is None else self.group[rows],
+            index=rows,
+        )
 
     @property
     @override
@@ -71,7 +78,7 @@ class PixelMemory(Dataset):
     @property
     @override
     def groups(self) -> Tensor | None:
-        return None
+        return self.group
 
     @property
     @override
@@ -83,13 +90,13 @@ class PixelMemory(Dataset):
         sha = hashlib.sha256(f"pixels {tuple(self.pixels.shape)}".encode())
         sha.update(self.pixels.contiguous().numpy().data)
         sha.update(self.y.numpy().data)
+        if self.group is not None:
+            sha.update(self.group.numpy().data)
         return sha.hexdigest()
 
 
 class MaskedPixels(Dataset):
     """Images with masks and groups, scaled to [0, 1] when a batch is taken.
-
-    All samples are annotated.
 
     Args:
         pixels: ``(N, C, H, W)``, 8-bit.
@@ -97,6 +104,7 @@ class MaskedPixels(Dataset):
         y: Labels ``(N,)``.
         group: Group numbers ``(N,)``.
         card: Description of the data.
+        annotated: ``(N,)`` booleans: whether a sample has a mask; None if all have.
 
     Example:
         >>> pixels, mask = torch.full((2, 3, 4, 4), 51).byte(), torch.ones(2, 1, 4, 4).bool()
@@ -106,7 +114,15 @@ class MaskedPixels(Dataset):
         ((3, 4, 4), tensor(1.))
     """
 
-    def __init__(self, pixels: Tensor, mask: Tensor, y: Tensor, group: Tensor, card: Card) -> None:
+    def __init__(
+        self,
+        pixels: Tensor,
+        mask: Tensor,
+        y: Tensor,
+        group: Tensor,
+        card: Card,
+        annotated: Tensor | None = None,
+    ) -> None:
         size = len(pixels)
         fits = mask.shape == (size, 1, *pixels.shape[2:]) and y.shape == group.shape == (size,)
         if not size or not fits or pixels.dtype != torch.uint8 or mask.dtype != torch.bool:
@@ -117,6 +133,7 @@ class MaskedPixels(Dataset):
             )
         self.pixels, self.mask = pixels, mask
         self.y, self.group = y.long(), group.long()
+        self.annotated = annotated
         self.card = replace(card, shape=tuple(pixels.shape[1:]))
 
     def __len__(self) -> int:
@@ -124,11 +141,12 @@ class MaskedPixels(Dataset):
 
     @override
     def take(self, rows: Tensor) -> Batch:
+        everyone = torch.ones(len(rows), dtype=torch.bool)
         return Batch.trusted(
             x=self.pixels[rows].float().div_(255),
             y=self.y[rows],
             mask=self.mask[rows].float(),
-            annotated=torch.ones(len(rows), dtype=torch.bool),
+            annotated=everyone if self.annotated is None else self.annotated[rows],
             group=self.group[rows],
             index=rows,
         )
@@ -151,7 +169,8 @@ class MaskedPixels(Dataset):
     @override
     def digest(self) -> str:
         sha = hashlib.sha256(f"masked pixels {tuple(self.pixels.shape)}".encode())
-        for part in (self.pixels, self.mask, self.y, self.group):
+        parts = [self.pixels, self.mask, self.y, self.group]
+        for part in parts if self.annotated is None else [*parts, self.annotated]:
             sha.update(part.contiguous().numpy().data)
         return sha.hexdigest()
 
@@ -233,17 +252,21 @@ def pixel_splits(
 
 
 def masked_pixel_splits(
-    parts: dict[str, tuple[Tensor, Tensor, Tensor, Tensor]], card: Card
+    parts: dict[str, tuple[Tensor, Tensor, Tensor, Tensor]],
+    card: Card,
+    annotated: Mapping[str, Tensor] | None = None,
 ) -> Splits:
     """Keep parts in memory with one card, and count the training groups.
 
     Args:
         parts: Pixels, masks, labels and groups for ``"train"``, ``"test"`` and perhaps ``"val"``.
         card: Description of the data.
+        annotated: Whether each sample of a part has a mask; None if all have.
     """
     counts = group_counts(parts["train"][3], len(card.groups))
     card = replace(card, train_group_counts=counts)
-    kept = {name: MaskedPixels(*part, card) for name, part in parts.items()}
+    known = annotated or {}
+    kept = {name: MaskedPixels(*part, card, known.get(name)) for name, part in parts.items()}
     return Splits(train=kept["train"], val=kept.get("val"), test=kept["test"])
 
 

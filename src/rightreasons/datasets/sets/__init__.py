@@ -18,6 +18,7 @@ from rightreasons.datasets.sets.half_decoy_mnist import half_decoy_mnist as half
 from rightreasons.datasets.sets.image_folder import image_folder as image_folder
 from rightreasons.datasets.sets.isic import isic as isic
 from rightreasons.datasets.sets.isic2017 import isic2017 as isic2017
+from rightreasons.datasets.sets.isic_patches import isic_patches as isic_patches
 from rightreasons.datasets.sets.oxford_pets import oxford_pets as oxford_pets
 from rightreasons.datasets.sets.pets_tag import pets_tag as pets_tag
 from rightreasons.datasets.sets.plant import plant as plant
@@ -43,6 +44,7 @@ __all__ = [
     "image_folder",
     "isic",
     "isic2017",
+    "isic_patches",
     "oxford_pets",
     "pets_tag",
     "plant",

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rightreasons.core.checks import check_choice
+from rightreasons.core.checks import check_choice, check_flag
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, InMemory, Splits
 from rightreasons.datasets.sets.decoys import corner_mask
@@ -47,6 +47,7 @@ def biased_mnist(
     squares: int = 1,
     share: float = 0.99,
     test: Literal["original", "biased"] = "original",
+    oracle: bool = False,
     seed: int = 0,
     validation: int = 5000,
     subset: int | None = None,
@@ -73,6 +74,8 @@ def biased_mnist(
         squares: Number of squares, 1 or 2.
         share: Fraction of the first class with a square; 0.99 in the paper.
         test: The test set to use as the test part.
+        oracle: Whether to set ``share`` to one half, so that squares tell nothing. A model trained
+            on such data has no shortcut to learn. The test sets stay the same.
         seed: Random seed for the validation split and the squares.
         validation: Number of training images to hold out, stratified by digit; 0 for none.
         subset: Number of the other images to train on, stratified by digit; None for all.
@@ -91,6 +94,7 @@ def biased_mnist(
         raise InvalidSettingError(
             f"Expected `share` to be a number from 0.5 to 1, but got {share!r}."
         )
+    share = 0.5 if check_flag("oracle", oracle) else share
     parts = split_mnist(
         data_dir, CARD.name, seed=seed, validation=validation, subset=subset, download=download
     )

@@ -1,13 +1,29 @@
 """CelebA-Hair: blond or dark hair, which the sex tells in training."""
 
 import csv
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from rightreasons.datasets.dataset import Card, Splits
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from rightreasons.core.checks import check_choice, check_integer
+from rightreasons.datasets.dataset import (
+    Card,
+    Dataset,
+    Splits,
+    TransformedDataset,
+    group_counts,
+)
+from rightreasons.datasets.images.files import JpegArchive
 from rightreasons.datasets.images.manifest import Entry, Manifest
+from rightreasons.datasets.images.pixels import PixelMemory
 from rightreasons.datasets.images.splits import (
     Reading,
     augment_training,
@@ -16,8 +32,9 @@ from rightreasons.datasets.images.splits import (
     image_splits,
 )
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
+from rightreasons.types import Batch
 
-__all__ = ["SUFFIXES", "celeba_hair", "read_celeba_column"]
+__all__ = ["SUFFIXES", "SameMask", "celeba_hair", "read_celeba_column"]
 
 CARD = Card(
     name="celeba_hair",
@@ -34,7 +51,13 @@ FOLDERS = (  # of the user, of WILDS, of group DRO, of torchvision
     Path("data"),
     Path("celeba"),
 )
+ARCHIVE = "celeba_64.npz"
 PARTS = ("train", "val", "test")  # 0, 1, 2
+CLASSES = ("dark", "blond")
+MASKS = ("none", "face")
+FRAME = (218, 178)  # height and width of the aligned images
+CUT = 20  # rows above the square in the middle, which the archive shows
+FACE = (130, 89, 46, 36)  # row and column of an ellipse's centre, its half height and half width
 GROUPS = ("dark, female", "dark, male", "blond, female", "blond, male")
 
 
@@ -42,6 +65,7 @@ def celeba_hair(
     data_dir: str | PathLike[str],
     *,
     size: int = 224,
+    mask: str = "none",
     seed: int = 0,
     flip: bool = False,
     crop: int = 0,
@@ -49,7 +73,7 @@ def celeba_hair(
     workers: int | None = None,
     verify: bool = False,
 ) -> Splits:
-    """CelebA-Hair: blond or dark hair, which the sex tells in training; no masks.
+    """CelebA-Hair: blond or dark hair, which the sex tells in training.
 
     The folder as WILDS, group DRO or torchvision leave it, itself or one level above::
 
@@ -60,15 +84,22 @@ def celeba_hair(
     The label is 1 for blond hair, the group ``2 * label + male``. Images are resized, which
     ignores the aspect ratio, and scaled to [0, 1].
 
+    If there are no such tables, ``celeba_64.npz`` is read: 12,379 of the faces, the middle square
+    in 64 pixels, in parts of its own that share no person.
+
     Differs from the paper: group DRO crops the middle square first.
 
     Args:
         data_dir: The folder.
         size: Side in pixels.
+        mask: ``"none"``, or ``"face"``: the same ellipse in every image, from the eyebrows to the
+            chin. CelebA has no outlines, but its faces are aligned: the ellipse covers most of a
+            face and little hair. It misses faces that look aside, and beards below it.
         seed: Random seed for the flips and crops.
         flip: Whether to mirror training images at random, as in `Augmented`.
         crop: Largest random shift of training images in pixels, as in `Augmented`.
-        in_memory: Whether to decode everything once; ``"auto"``: if it fits into 2 GiB.
+        in_memory: Whether to decode everything once; ``"auto"``: if it fits into 2 GiB. The
+            archive is always decoded once.
         workers: Number of threads or processes that decode; the number of processors, at most 4,
             if None.
         verify: Whether to decode every file once before training reads from disk; if False,
@@ -84,15 +115,23 @@ def celeba_hair(
     """
     stated_size = check_size(size)
     reading = Reading(workers=workers, in_memory=in_memory, verify=verify)
+    check_choice("mask", mask, MASKS)
     check_augmentation(flip, crop, seed)
-    manifest, problems = _join_tables(*_find_tables(Path(data_dir).expanduser()))
-    splits = image_splits(
-        manifest,
-        problems,
-        size=stated_size,
-        card=CARD,
-        reading=reading,
-    )
+    root = Path(data_dir).expanduser()
+    tables = _find_tables(root)
+    if tables is None:
+        check_integer("size", size)
+        splits = _read_archive(root / ARCHIVE, size)
+    else:
+        manifest, problems = _join_tables(*tables)
+        splits = image_splits(manifest, problems, size=stated_size, card=CARD, reading=reading)
+    if mask == "face":
+        inside = _draw_face(splits.card.shape[1:], whole=tables is not None)
+        splits = Splits(
+            train=SameMask(splits.train, inside),
+            val=None if splits.val is None else SameMask(splits.val, inside),
+            test=SameMask(splits.test, inside),
+        )
     return augment_training(splits, flip=flip, crop=crop, seed=seed)
 
 
@@ -123,16 +162,48 @@ def read_celeba_column(path: Path, columns: list[str]) -> dict[str, list[int]]:
     return values
 
 
-def _find_tables(above: Path) -> tuple[Path, Path]:
+class SameMask(TransformedDataset):
+    """Images that all have the same mask.
+
+    Args:
+        base: Images ``(C, H, W)`` without masks.
+        mask: ``(1, H, W)``, 1 where the model must not look.
+    """
+
+    def __init__(self, base: Dataset, mask: Tensor) -> None:
+        super().__init__(base)
+        self.mask = mask
+
+    @property
+    @override
+    def has_masks(self) -> bool:
+        return True
+
+    @override
+    def digest(self) -> str:
+        content = self.mask.numpy().tobytes()
+        return hashlib.sha256(f"{self.base.digest()} masked".encode() + content).hexdigest()
+
+    @override
+    def transform(self, batch: Batch, indices: Tensor) -> Batch:
+        everyone = torch.ones(len(indices), dtype=torch.bool)
+        mask = self.mask.to(batch.x.device).expand(len(indices), -1, -1, -1)
+        return batch.with_(mask=mask, annotated=everyone)
+
+
+def _find_tables(above: Path) -> tuple[Path, Path] | None:
+    """Find the tables; None if there is the archive alone."""
     for folder in FOLDERS:
         for suffix in SUFFIXES:
             paths = [above / folder / f"{name}{suffix}" for name in (ATTRIBUTES, SPLITS)]
             if all(path.is_file() for path in paths):
                 return paths[0], paths[1]
+    if (above / ARCHIVE).is_file():
+        return None
     raise DatasetNotFoundError(
         f"Expected CelebA in {above}, but found no {ATTRIBUTES} and {SPLITS}, both as "
-        f"{' or as '.join(SUFFIXES)}, there or in {', '.join(map(str, FOLDERS[1:]))}. Unpack the "
-        f"tables and {IMAGES} there."
+        f"{' or as '.join(SUFFIXES)}, there or in {', '.join(map(str, FOLDERS[1:]))}, and no "
+        f"{ARCHIVE}. Unpack the tables and {IMAGES} there."
     )
 
 
@@ -160,9 +231,46 @@ def _join_tables(attributes: Path, splits: Path) -> tuple[Manifest, list[str]]:
     for split in ("train", "test"):
         if not any(entry.split == split for entry in entries):
             problems.append(f"no face is in the part {split!r}")
-    names, root = ("dark", "blond"), attributes.parent
     origin = f"{attributes.name} and {splits.name} say"
-    return Manifest(root, tuple(entries), names, GROUPS, origin=origin), problems
+    manifest = Manifest(attributes.parent, tuple(entries), CLASSES, GROUPS, origin=origin)
+    return manifest, problems
+
+
+def _read_archive(path: Path, size: int) -> Splits:
+    archive = JpegArchive(path, columns=["y", "male", "split"])
+    y, male = (torch.from_numpy(archive.columns[name].astype(np.int64)) for name in ("y", "male"))
+    group = 2 * y + male
+    rows = [np.flatnonzero(archive.columns["split"] == number) for number in range(len(PARTS))]
+    card = replace(
+        CARD,
+        source=f"{CARD.source}; here from {path.name}",
+        classes=CLASSES,
+        groups=GROUPS,
+        shape=(3, size, size),
+        train_group_counts=group_counts(group[rows[0]], len(GROUPS)),
+    )
+    parts = [
+        PixelMemory(
+            torch.from_numpy(archive.images(one, size=size)).permute(0, 3, 1, 2).contiguous(),
+            y[one],
+            card,
+            group[one],
+        )
+        for one in rows
+    ]
+    train, val, test = parts
+    return Splits(train=train, val=val, test=test)
+
+
+def _draw_face(shape: Sequence[int], *, whole: bool) -> Tensor:
+    """Draw the ellipse, ``(1, H, W)``, into whole images or into their middle squares."""
+    height, width = shape
+    top, seen = (0, FRAME[0]) if whole else (CUT, FRAME[1])
+    rows = (torch.arange(height) + 0.5) * seen / height + top
+    columns = (torch.arange(width) + 0.5) * FRAME[1] / width
+    row, column, half_height, half_width = FACE
+    distance = ((rows[:, None] - row) / half_height) ** 2 + ((columns - column) / half_width) ** 2
+    return (distance <= 1).float().unsqueeze(0)
 
 
 def _comma_rows(path: Path) -> Iterator[list[str]]:

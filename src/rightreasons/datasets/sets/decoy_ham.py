@@ -25,7 +25,7 @@ from rightreasons.core.checks import (
 )
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
-from rightreasons.datasets.images.files import UNREADABLE, JpegArchive, nearest_indices
+from rightreasons.datasets.images.files import UNREADABLE, JpegArchive, unpack_masks
 from rightreasons.datasets.images.pixels import masked_pixel_splits
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 
@@ -145,7 +145,7 @@ def decoy_ham(
         changed = _add_artefacts(pixels, has_artefact, templates, seed=seed, part=part)
         avoided = changed
         if mask == "outside_lesion":
-            avoided = changed | ~_unpack_lesions(archive.columns["mask_bits"][indices], size)
+            avoided = changed | ~unpack_masks(archive.columns["mask_bits"][indices], size=size)
         label = torch.from_numpy(y)
         parts[part] = (
             torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous(),
@@ -249,14 +249,6 @@ def _add_artefacts(
         changed[index] = (light != 1).any(axis=2)
         pixels[index] = np.clip(np.rint(light * pixels[index]), 0, 255).astype(np.uint8)
     return changed
-
-
-def _unpack_lesions(bits: NDArray[np.uint8], size: int) -> NDArray[np.bool_]:
-    """The pixels of the lesions, sampled by the nearest pixel: ``(N, size, size)``."""
-    whole = np.unpackbits(bits, axis=2).astype(bool)
-    nearest = nearest_indices(whole.shape[1], size)
-    lesions: NDArray[np.bool_] = whole[:, nearest][:, :, nearest]
-    return lesions
 
 
 def _changed(light: Filter) -> NDArray[np.bool_]:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+import torch
+
+from rightreasons.core.checks import check_integer
 from rightreasons.datasets.dataset import Card, Splits
+from rightreasons.datasets.images.files import JpegArchive, unpack_masks
 from rightreasons.datasets.images.manifest import Entry, Manifest
+from rightreasons.datasets.images.pixels import masked_pixel_splits
 from rightreasons.datasets.images.splits import (
     Reading,
     augment_training,
@@ -29,6 +36,7 @@ CARD = Card(
     shortcut="None planted; some images have coloured patches, rulers or ink beside the lesion.",
 )
 PARTS = {"train": "Training", "val": "Validation", "test": "Test_v2"}
+ARCHIVE = "isic2017_128.npz"
 COLUMNS = ("image_id", "melanoma", "seborrheic_keratosis")
 
 
@@ -52,12 +60,16 @@ def isic2017(
     and the same with ``Validation`` and ``Test_v2``: 2,000 images to train, 150 to choose settings
     and 600 to test. Superpixels are not read. The group is the class.
 
+    If there are no such tables, ``isic2017_128.npz`` is read, the same photographs in 128 pixels.
+    It has outlines of 2,650 of the 2,750 lesions; the others are not annotated.
+
     Args:
         data_dir: The folder.
         size: Side in pixels; images are squeezed to squares.
         flip: Whether to mirror training images at random, as in `Augmented`.
         seed: Random seed for the flips.
-        in_memory: Whether to decode everything once; ``"auto"``: if it fits into 2 GiB.
+        in_memory: Whether to decode everything once; ``"auto"``: if it fits into 2 GiB. The
+            archive is always decoded once.
         workers: Number of threads or processes that decode; the number of processors, at most 4,
             if None.
 
@@ -75,6 +87,10 @@ def isic2017(
     table = "ISIC-2017_{}_Part3_GroundTruth.csv"
     tables = {split: root / table.format(part) for split, part in PARTS.items()}
     missing = [path.name for path in tables.values() if not path.is_file()]
+    if len(missing) == len(tables) and (root / ARCHIVE).is_file():
+        check_integer("size", size)
+        splits = _read_archive(root / ARCHIVE, size)
+        return augment_training(splits, flip=flip, crop=0, seed=seed)
     if missing:
         raise DatasetNotFoundError(
             f"Expected the data of the ISIC 2017 challenge in {root}, but found no "
@@ -124,3 +140,25 @@ def _label(row: dict[str, str]) -> int:
     if {melanoma, keratosis} - {0.0, 1.0} or melanoma + keratosis > 1:
         raise ValueError(f"{row[COLUMNS[0]]} has {melanoma:g} and {keratosis:g}")
     return 1 if melanoma else 2 if keratosis else 0
+
+
+def _read_archive(path: Path, size: int) -> Splits:
+    columns = ["melanoma", "seborrheic_keratosis", "official_split", "mask_bits", "has_mask"]
+    archive = JpegArchive(path, columns=columns)
+    melanoma, keratosis, part_of, bits, outlined = (archive.columns[name] for name in columns)
+    y = torch.from_numpy(np.where(melanoma == 1, 1, np.where(keratosis == 1, 2, 0)))
+    parts, annotated = {}, {}
+    for number, part in enumerate(PARTS):
+        rows = np.flatnonzero(part_of == number)
+        has_outline = outlined[rows] == 1
+        outside = ~unpack_masks(bits[rows], size=size) & has_outline[:, None, None]
+        annotated[part] = torch.from_numpy(has_outline)
+        parts[part] = (
+            torch.from_numpy(archive.images(rows, size=size)).permute(0, 3, 1, 2).contiguous(),
+            torch.from_numpy(outside).unsqueeze(1),
+            y[rows],
+            y[rows],
+        )
+    source = f"{CARD.source}; here from {path.name}"
+    card = replace(CARD, source=source, classes=CLASSES, groups=CLASSES)
+    return masked_pixel_splits(parts, card, annotated)

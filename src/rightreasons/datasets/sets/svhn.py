@@ -4,8 +4,10 @@ from os import PathLike
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rightreasons.datasets.dataset import Card, Splits
+from rightreasons.datasets.images.files import JpegArchive
 from rightreasons.datasets.images.pixels import PixelPart, pixel_splits
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, MissingExtraError
 
@@ -21,6 +23,7 @@ CARD = Card(
     classes=tuple(str(digit) for digit in range(10)),
     shape=SHAPE,
 )
+ARCHIVE = "svhn_32.npz"
 FILES = ("train_32x32.mat", "test_32x32.mat")
 
 
@@ -71,6 +74,9 @@ def svhn(
 def read_svhn(data_dir: str | PathLike[str]) -> tuple[PixelPart, PixelPart]:
     """Read the cropped digits: ``train_32x32.mat`` and ``test_32x32.mat``.
 
+    If there are no such files, ``svhn_32.npz`` is read: 20,000 and 10,000 of the digits, cut from
+    the full pictures anew and kept as JPEG.
+
     Args:
         data_dir: The folder; ``svhn`` below it is searched too.
 
@@ -83,9 +89,12 @@ def read_svhn(data_dir: str | PathLike[str]) -> tuple[PixelPart, PixelPart]:
         if all(path.is_file() for path in paths):
             train, test = (_read(path) for path in paths)
             return train, test
+        if (folder / ARCHIVE).is_file():
+            train, test = (_read_archive(folder / ARCHIVE, part) for part in ("train", "test"))
+            return train, test
     raise DatasetNotFoundError(
-        f"Expected SVHN in {root}, but found no {' and '.join(FILES)} there or in its folder svhn. "
-        "Put the files of the cropped digits (format 2) there."
+        f"Expected SVHN in {root}, but found no {' and '.join(FILES)} there or in its folder svhn, "
+        f"and no {ARCHIVE}. Put the files of the cropped digits (format 2) there."
     )
 
 
@@ -107,3 +116,14 @@ def _read(path: Path) -> PixelPart:
         ) from error
     pixels = np.ascontiguousarray(pixels)
     return PixelPart(digits % 10, lambda indices: pixels[indices])
+
+
+def _read_archive(path: Path, part: str) -> PixelPart:
+    archive = JpegArchive(path, columns=["y"], suffix=f"_{part}")
+    digits = archive.columns["y"].astype(np.int64)
+
+    def images(indices: NDArray[np.int64]) -> NDArray[np.uint8]:
+        pixels = archive.images(indices, size=SHAPE[1])
+        return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+
+    return PixelPart(digits, images)

@@ -5,8 +5,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+import torch
+
+from rightreasons.core.checks import check_integer
 from rightreasons.datasets.dataset import Card, Splits
+from rightreasons.datasets.images.files import JpegArchive, unpack_masks
 from rightreasons.datasets.images.manifest import read_manifest
+from rightreasons.datasets.images.pixels import masked_pixel_splits
 from rightreasons.datasets.images.splits import (
     Reading,
     augment_training,
@@ -35,6 +41,9 @@ FOLDERS = (  # of the user, of WILDS, of group DRO
     Path("waterbird_complete95_forest2water2"),
     Path("data", "waterbird_complete95_forest2water2"),
 )
+ARCHIVE = "waterbirds_96.npz"
+PARTS = ("train", "val", "test")  # 0, 1, 2
+CLASSES = ("landbird", "waterbird")
 GROUPS = ("landbird, land", "landbird, water", "waterbird, land", "waterbird, water")
 AS_NUMBERED = tuple(f"label {y}, place {place}" for y in (0, 1) for place in (0, 1))
 
@@ -50,7 +59,7 @@ def waterbirds(
     workers: int | None = None,
     verify: bool = True,
 ) -> Splits:
-    """Waterbirds: does the background tell the bird? Four groups, no masks.
+    """Waterbirds: does the background tell the bird? Four groups.
 
     The folder as WILDS or group DRO leave it, itself or one level above::
 
@@ -59,7 +68,12 @@ def waterbirds(
 
     Labels (1 is a waterbird), backgrounds (1 is water) and the official split (0, 1 and 2 train,
     validate and test) are those of the table; the group is ``2 * y + place``. Images are resized,
-    which ignores the aspect ratio, and scaled to [0, 1].
+    which ignores the aspect ratio, and scaled to [0, 1]. There are no masks.
+
+    If there is no such folder, ``waterbirds_96.npz`` is read: 8,678 images of 96 pixels, made anew
+    with the birds, labels and parts of the table and other photographs behind them. It has
+    outlines of the birds. The mask is the background, everything outside the outline. The test
+    part has a third of the landbirds.
 
     Differs from the paper: group DRO enlarges images by 8/7 and crops the middle.
 
@@ -69,7 +83,8 @@ def waterbirds(
         seed: Random seed for the flips and crops.
         flip: Whether to mirror training images at random, as in `Augmented`.
         crop: Largest random shift of training images in pixels, as in `Augmented`.
-        in_memory: Whether to decode everything once; ``"auto"``: if it fits into 2 GiB.
+        in_memory: Whether to decode everything once; ``"auto"``: if it fits into 2 GiB. The
+            archive is always decoded once.
         workers: Number of threads or processes that decode; the number of processors, at most 4,
             if None.
         verify: Whether to decode every file once before training reads from disk.
@@ -87,11 +102,15 @@ def waterbirds(
     check_augmentation(flip, crop, seed)
     above = Path(data_dir).expanduser()
     roots = [above / folder for folder in FOLDERS if (above / folder / TABLE).is_file()]
+    if not roots and (above / ARCHIVE).is_file():
+        check_integer("size", size)
+        splits = _read_archive(above / ARCHIVE, size)
+        return augment_training(splits, flip=flip, crop=crop, seed=seed)
     if not roots:
         raise DatasetNotFoundError(
             f"Expected Waterbirds in {above}, but found no {TABLE} there or in "
-            f"{', '.join(map(str, FOLDERS[1:]))}. Unpack the archive of WILDS or of group DRO "
-            "there."
+            f"{', '.join(map(str, FOLDERS[1:]))}, and no {ARCHIVE}. Unpack the archive of WILDS or "
+            "of group DRO there."
         )
     manifest, problems = read_manifest(roots[0], table=TABLE)
     if manifest.classes != ("0", "1") or manifest.groups != AS_NUMBERED:
@@ -101,10 +120,28 @@ def waterbirds(
             f"{'; '.join(manifest.groups) or 'none'}. Is it Waterbirds?"
         )
     splits = image_splits(
-        replace(manifest, classes=("landbird", "waterbird"), groups=GROUPS),
+        replace(manifest, classes=CLASSES, groups=GROUPS),
         problems,
         size=stated_size,
         card=CARD,
         reading=reading,
     )
     return augment_training(splits, flip=flip, crop=crop, seed=seed)
+
+
+def _read_archive(path: Path, size: int) -> Splits:
+    archive = JpegArchive(path, columns=["y", "place", "split", "mask_bits"])
+    y, place = (torch.from_numpy(archive.columns[name].astype(np.int64)) for name in ("y", "place"))
+    parts = {}
+    for number, part in enumerate(PARTS):
+        rows = np.flatnonzero(archive.columns["split"] == number)
+        bird = unpack_masks(archive.columns["mask_bits"][rows], size=size)
+        parts[part] = (
+            torch.from_numpy(archive.images(rows, size=size)).permute(0, 3, 1, 2).contiguous(),
+            torch.from_numpy(~bird).unsqueeze(1),
+            y[rows],
+            2 * y[rows] + place[rows],
+        )
+    source = f"{CARD.source}; other photographs behind the birds, here from {path.name}"
+    card = replace(CARD, source=source, classes=CLASSES, groups=GROUPS)
+    return masked_pixel_splits(parts, card)
