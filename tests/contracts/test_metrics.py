@@ -84,6 +84,7 @@ TABLE = {
     ),
     "rps": partial(RPS, epsilons=[0.25, 0.5], num_draws=2),
     "swap_accuracy": SwapAccuracy,
+    "swap_accuracy samples": partial(SwapAccuracy, source="samples"),
     "swap_accuracy uniform": partial(SwapAccuracy, source="uniform", num_draws=3),
 }
 # The quality of explanations, right or wrong, depends on no mask or group.

@@ -9,6 +9,8 @@ import rightreasons as rr
 from rightreasons.datasets import Card, Dataset, InMemory
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.metrics import SwapAccuracy, transplant
+from rightreasons.metrics.exchange import draw_donors_across, mask_tells_class
+from rightreasons.metrics.swap_accuracy import WAYS
 
 
 def measured(model, data, **options):
@@ -39,7 +41,7 @@ def test_pasting_brings_a_shortcut_to_the_class_that_never_had_it():
     batch = shortcut_data()
     mask = (batch.y == 0)[:, None] * batch.mask  # nothing is masked in the other class
     one_sided = batch.replace(mask=mask)
-    assert measured(reader(0), one_sided)["class/1"] == 1
+    assert measured(reader(0), one_sided, source="samples")["class/1"] == 1
     pasted = measured(reader(0), one_sided, source="pasted")
     assert (pasted["class/0"], pasted["class/1"], pasted["worst"]) == (1, 0, 0)
     assert measured(reader(1), one_sided, source="pasted")[""] == 1
@@ -58,7 +60,9 @@ def test_a_model_that_reads_the_shortcut_falls_to_chance(source):
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_model_that_ignores_the_shortcut_is_unchanged(source):
     values = measured(reader(1), shortcut_data(), source=source)
-    assert set(values.values()) == {1.0}
+    costs = {values.pop(name) for name in ("cost", "cost/low", "cost/high")}
+    assert 0 < values.pop("changed") <= 1
+    assert (set(values.values()), costs) == ({1.0}, {0.0})
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -147,15 +151,150 @@ def test_equals_its_slow_twin(source):
         [bool(answer) == bool(label) for answer in column]
         for column, label in zip(answers.T, y, strict=True)
     ]
+    changed = (model.seen[1].reshape(4, 30, 2) != batch.x).any(dim=2).T.tolist()
     low, high = values.pop("low"), values.pop("high")
     assert low < values[""] < high
-    assert values == pytest.approx(slow.swap_accuracy(correct, y))
+    assert values.pop("cost/low") < values["cost"] < values.pop("cost/high")
+    assert values == pytest.approx(slow.swap_accuracy(correct, y, [True] * 30, changed))
 
 
 def test_classes_are_called_by_the_names_of_the_card():
     batch = shortcut_data(20)
     values = measured(reader(1), InMemory(batch, Card(classes=("cat", "dog", "cow"))))
     assert {name for name in values if name.startswith("class/")} == {"class/cat", "class/dog"}
+
+
+def tagged(size=120, *, tagged_classes=(1,), side=12, corner=lambda y: 0, strength=1.0, seed=0):
+    """Images whose middle shows the class; samples of some classes have a bright tag, masked."""
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.arange(size) % 2
+    x = 0.2 * torch.rand(size, 1, side, side, generator=generator)
+    x[:, 0, 5:8, 5:8] += 0.4 * y[:, None, None]
+    mask = torch.zeros(size, 1, side, side)
+    for row, label in enumerate(y.tolist()):
+        if label in tagged_classes:
+            at = corner(label)
+            patch = (row, 0, slice(at, at + 3), slice(at, at + 3))
+            x[patch], mask[patch] = 0.8 + 0.2 * torch.rand(3, 3, generator=generator), strength
+    return rr.Batch(x=x, y=y, mask=mask)
+
+
+class Reads(nn.Module):
+    """Says class 1 where a square is bright."""
+
+    def __init__(self, at, threshold):
+        super().__init__()
+        self.at, self.threshold = at, threshold
+
+    def forward(self, x):
+        value = x[:, 0, self.at : self.at + 3, self.at : self.at + 3].mean(dim=(1, 2))
+        return torch.stack([torch.zeros_like(value), value - self.threshold], dim=1)
+
+
+CHEAT, HONEST = Reads(0, 0.5), Reads(5, 0.3)
+
+
+@pytest.mark.parametrize("tags", ["one class", "by place", "soft", "faint masks elsewhere"])
+def test_a_tag_whose_mask_tells_the_class_is_pasted_across_and_removed(tags):
+    """An exchange among those that carry it says 1.000 for a model that reads nothing else."""
+    options = {
+        "one class": {},
+        "by place": {"tagged_classes": (0, 1), "corner": lambda y: 0 if y else 9},
+        "soft": {"strength": 0.4},
+        "faint masks elsewhere": {},
+    }[tags]
+    batch = tagged(**options)
+    if tags == "faint masks elsewhere":
+        batch = batch.replace(mask=batch.mask.clamp(min=0.02))
+    assert rr.evaluate(CHEAT, batch, ["accuracy"])["accuracy"] == 1
+    if tags != "faint masks elsewhere":
+        assert measured(CHEAT, batch, source="samples")[""] == 1
+    found = measured(CHEAT, batch)
+    least = {"by place": (0.4, 0.5, 0.0, 0.5)}.get(tags, (0.0, 0.6, 0.5, 0.0))
+    assert (found["worst"], found["cost"], found["pasted"], found["removed"]) == pytest.approx(
+        least
+    )
+    honest = measured(HONEST, batch)
+    assert (honest[""], honest["cost"]) == (1, 0)
+    assert set(WAYS) <= set(honest)
+
+
+def test_auto_is_samples_where_every_class_carries_masks_equally_often():
+    for batch in (shortcut_data(), tagged(tagged_classes=(0, 1)), tagged(tagged_classes=())):
+        model = CHEAT if batch.x.ndim == 4 else reader(0)
+        assert measured(model, batch) == measured(model, batch, source="samples")
+
+
+def test_columns_that_one_class_has_masked_take_their_usual_value():
+    batch = shortcut_data()
+    one_sided = batch.replace(mask=(batch.y == 1)[:, None] * batch.mask)
+    model = Recorder()
+    values = measured(model, one_sided, num_draws=1)
+    altered = model.seen[1].reshape(2, 400, 3)
+    assert (altered[0, :, 0] == 1).all()  # the column of the other class's carriers
+    assert (altered[1, batch.y == 1, 0] == 0).all()  # the mean of those without a mask on it
+    assert (values["pasted"], values["removed"], values["class/0"]) == (0, 0, 0)
+
+
+def test_pasting_across_equals_its_slow_twin():
+    batch = tagged(40)
+    seen = []
+
+    class Watched(nn.Module):
+        def forward(self, x):
+            seen.append(x.detach().clone())
+            return CHEAT(x)
+
+    values = measured(Watched(), batch, num_draws=4)
+    altered = seen[1].reshape(4, *batch.x.shape)
+    correct = (CHEAT(seen[1]).argmax(1).reshape(4, -1) == batch.y).T.tolist()
+    changed = (altered != batch.x).flatten(2).any(dim=2).T.tolist()
+    assert all(all(draws) for draws in changed)
+    for name in ("low", "high", "cost/low", "cost/high"):
+        values.pop(name)
+    before = (CHEAT(batch.x).argmax(1) == batch.y).tolist()
+    assert values == pytest.approx(slow.swap_accuracy(correct, batch.y, before, changed, WAYS))
+    gone = altered[2, batch.y == 1]
+    twins = [slow.removed(x, m) for x, m in zip(batch.x, batch.mask, strict=True)]
+    torch.testing.assert_close(gone, torch.stack(twins)[batch.y == 1])
+    inside = batch.mask[1].bool()
+    pasted = altered[0, batch.y == 0]
+    tags = [one[inside].tolist() for one in batch.x[batch.y == 1]]
+    assert all(one[inside].tolist() in tags for one in pasted)
+    assert all(
+        torch.equal(a[~inside], b[~inside]) for a, b in zip(pasted, batch.x[::2], strict=True)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 4), st.floats(0.05, 1.0))
+def test_donors_come_from_other_classes_and_the_gap_equals_its_slow_twin(seed, classes, share):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(classes, (30,), generator=generator)
+    carries = torch.rand(30, generator=generator) < share
+    carries[0] = True
+    candidates = carries.nonzero().flatten()
+    donors = draw_donors_across(candidates, labels, 4, generator)
+    assert set(donors.flatten().tolist()) <= set(candidates.tolist())
+    for row in range(30):
+        if bool((labels[candidates] != labels[row]).any()):
+            assert (labels[donors[:, row]] != labels[row]).all()
+    gap = slow.presence_gap(labels.tolist(), carries.tolist())
+    same_place = carries[:, None] * torch.ones(1, 4)
+    assert mask_tells_class(labels, carries, same_place) == (gap >= 0.1)
+
+
+def test_a_large_mask_is_exchanged_at_its_place_so_that_the_object_stays():
+    batch = tagged(40, tagged_classes=(1,))
+    background = torch.ones_like(batch.mask)
+    background[:, :, 5:8, 5:8] = 0
+    model = nn.Sequential(Spy := nn.Identity(), HONEST)
+    kept = []
+    Spy.register_forward_hook(lambda module, inputs, output: kept.append(output))
+    values = measured(model, batch.replace(mask=background * batch.y[:, None, None, None]))
+    altered = kept[1].reshape(5, *batch.x.shape)
+    assert torch.equal(altered[0, batch.y == 1][..., 5:8, 5:8], batch.x[1::2, :, 5:8, 5:8])
+    assert values["class/1"] == 1
 
 
 @st.composite
@@ -212,7 +351,7 @@ def test_different_numbers_of_positions_are_stretched():
 
 
 def test_refuses_an_unknown_source():
-    with pytest.raises(InvalidSettingError, match=r"Expected `source` to be one of \('samples', "):
+    with pytest.raises(InvalidSettingError, match=r"Expected `source` to be one of \('auto', "):
         SwapAccuracy(source="noise")
 
 

@@ -107,19 +107,59 @@ def indices(shape):
     return positions
 
 
-def swap_accuracy(correct, y):
-    """From right or wrong, ``correct[sample][draw]``: overall, by class, and the classes' worst."""
+def swap_accuracy(correct, y, before, changed, ways=()):
+    """From right or wrong, ``correct[sample][draw]``: overall, by class, the cost and by way."""
     answers = [answer for draws in correct for answer in draws]
     by_class = {}
     for draws, label in zip(correct, y.tolist(), strict=True):
         by_class.setdefault(label, []).extend(draws)
     fractions = {label: sum(found) / len(found) for label, found in by_class.items()}
-    return {
+    values = {
         "": sum(answers) / len(answers),
         "average": sum(fractions.values()) / len(fractions),
         "worst": min(fractions.values()),
         **{f"class/{label}": fraction for label, fraction in fractions.items()},
+        "changed": sum(sum(draws) for draws in changed) / len(answers),
     }
+    rows = [row for row, draws in enumerate(changed) if any(draws)]
+    if rows:
+        values["before"] = sum(before[row] for row in rows) / len(rows)
+        after = sum(sum(correct[row]) / len(correct[row]) for row in rows) / len(rows)
+        values["cost"] = values["before"] - after
+    for number, way in enumerate(ways):
+        found = [
+            correct[row][draw]
+            for row in range(len(correct))
+            for draw in range(number, len(correct[row]), len(ways))
+            if changed[row][draw]
+        ]
+        if found:
+            values[way] = sum(found) / len(found)
+    return values
+
+
+def removed(image, mask):
+    """One image ``(C, H, W)`` whose masked pixels take the mean of unmasked ones around them."""
+    channels, height, width = image.shape
+    result, mask = image.clone(), mask.expand_as(image)
+    reach = [(max(size // 2, 1) | 1) // 2 for size in (height, width)]
+    for c, i, j in indices((channels, height, width)):
+        kept = [(k, m) for k in range(height) for m in range(width) if float(mask[c, k, m]) < 0.5]
+        near = [(k, m) for k, m in kept if abs(k - i) <= reach[0] and abs(m - j) <= reach[1]]
+        everything = [(k, m) for k in range(height) for m in range(width)]
+        values = [float(image[c, k, m]) for k, m in near or kept or everything]
+        weight = float(mask[c, i, j])
+        result[c, i, j] = (1 - weight) * image[c, i, j] + weight * sum(values) / len(values)
+    return result
+
+
+def presence_gap(y, carries):
+    """How far classes are apart in how often their samples carry a mask."""
+    shares = []
+    for label in set(y):
+        members = [carried for carried, other in zip(carries, y, strict=True) if other == label]
+        shares.append(sum(members) / len(members))
+    return max(shares) - min(shares)
 
 
 def layers_of(net):

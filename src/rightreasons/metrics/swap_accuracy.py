@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -9,7 +10,16 @@ from torch import Tensor
 from typing_extensions import override
 
 from rightreasons.datasets.dataset import Dataset
+from rightreasons.datasets.wrappers import cover
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.metrics.exchange import (
+    coarse_places,
+    draw_donors,
+    draw_donors_across,
+    mask_tells_class,
+    remove_masked,
+    transplant,
+)
 from rightreasons.metrics.metric import (
     Metric,
     Rows,
@@ -22,7 +32,9 @@ from rightreasons.probe.probe import Probe
 
 __all__ = ["SwapAccuracy", "transplant"]
 
-SOURCES = ("samples", "uniform", "pasted")
+SOURCES = ("auto", "samples", "uniform", "pasted")
+WAYS = ("pasted", "blurred", "removed")
+LARGE_MASK = 0.5  # pasting such a mask at its own place would cover the sample's own object
 
 
 class SwapAccuracy(Metric):
@@ -38,17 +50,28 @@ class SwapAccuracy(Metric):
     ``average``        mean over classes of the accuracy in the class (macro)
     ``worst``          the smallest of them
     ``class/NAME``     accuracy in the class called NAME
+    ``changed``        fraction of the draws that changed their sample at all
+    ``before``         accuracy of the samples that a draw changed, before the change
+    ``cost``           what those samples lose, with ``cost/low`` and ``cost/high``
+    ``pasted``, ...    fraction of right answers by what was done, if more than one thing was
     ================== ===============================================================
+
+    If only dogs carry a tag, tags that dogs exchange say nothing. By default the metric therefore
+    looks at the masks first. Where their presence or place tells the class, it alters every sample
+    in several ways. It pastes what is masked in a sample of *another* class, at its own place. It
+    blurs what is masked, and it removes it. A sample without a mask gets a pasted one each time.
+    There are at least as many draws as ways.
 
     Draws depend on the seed and the sample, never on the batch. Samples without an
     annotation still have their shortcut, so they neither count nor give values.
 
     Args:
-        source: ``"samples"``: the masked values of another sample, drawn anew each time.
-            ``"uniform"``: every masked feature uniform in the data's valid range. ``"pasted"``:
-            another sample's masked features at their own positions, whether the sample has a mask
-            there or not. Use it for shortcuts that some classes never have, such as an artefact on
-            benign lesions only, which an exchange cannot bring to the others.
+        source: ``"auto"``: as ``"samples"`` if every class carries masks equally often and at the
+            same places, else across classes as described above. A soft mask counts as strong as
+            its strongest place. ``"samples"``: the masked values of another sample, drawn anew
+            each time. ``"uniform"``: every masked feature uniform in the data's valid range.
+            ``"pasted"``: another sample's masked features at their own positions, whether the
+            sample has a mask there or not.
         num_draws: Number of times each sample is altered.
         seed: Random seed for the draws.
     """
@@ -59,7 +82,7 @@ class SwapAccuracy(Metric):
     def __init__(
         self,
         *,
-        source: Literal["samples", "uniform", "pasted"] = "samples",
+        source: Literal["auto", "samples", "uniform", "pasted"] = "auto",
         num_draws: int = 5,
         seed: int = 0,
     ) -> None:
@@ -75,23 +98,43 @@ class SwapAccuracy(Metric):
         self.seed = seed
         self._data: Dataset | None = None
         self._donors = torch.empty(0)
+        self._ways: tuple[str, ...] = ()
+        self._usual: Tensor | None = None
+        self._strength = 1.0
 
     def prepare(self, data: Dataset) -> None:
-        """Draw the donors of every sample."""
+        """Look at the masks, and draw the donors of every sample."""
         refuse_without_masks(self, data, " Use Accuracy.")
-        self._data = data
+        self._data, self._ways = data, ()
+        masks = _read_masks(data)
+        self._strength = masks.strength
+        if self.source == "auto" and masks.tell_class(data.labels):
+            is_image = masks.usual is None
+            self._usual, self._ways = masks.usual, WAYS if is_image else ("pasted", "removed")
+        num_draws = max(self.num_draws, len(self._ways))
         generator = torch.Generator().manual_seed(self.seed)
-        self._donors = _draw_donors(_masked_samples(data), len(data), self.num_draws, generator)
+        if self._ways:
+            strong = masks.carries.nonzero().flatten()
+            self._donors = draw_donors_across(strong, data.labels, num_draws, generator)
+        else:
+            candidates = masks.is_masked.nonzero().flatten()
+            candidates = candidates if len(candidates) else torch.arange(len(data))
+            self._donors = draw_donors(candidates, len(data), num_draws, generator)
 
     @override
     def measure(self, probe: Probe) -> Rows:
-        data, index = check_prepared(self, self._data, probe.batch.index)
-        draws = range(self.num_draws)
-        altered = torch.stack([self._alter(probe, data, index, draw) for draw in draws])
+        altered = self.alter(probe)
         correct = probe.each_at(altered, lambda at: at.logits.argmax(dim=1) == at.batch.y)
         annotated = probe.batch.annotated
         counts = torch.ones_like(probe.batch.y).bool() if annotated is None else annotated
-        return {"correct": correct.T, "y": probe.batch.y, "counts": counts}
+        differs = (altered != probe.features.detach()).flatten(2).any(dim=2)
+        return {
+            "correct": correct.T,
+            "before": probe.logits.argmax(dim=1) == probe.batch.y,
+            "changed": differs.T,
+            "y": probe.batch.y,
+            "counts": counts,
+        }
 
     @override
     def summary(self, rows: Rows) -> dict[str, float]:
@@ -100,7 +143,8 @@ class SwapAccuracy(Metric):
             raise InvalidBatchError(
                 "Expected an annotated sample for SwapAccuracy, but got none. Use Accuracy."
             )
-        fractions, labels = rows["correct"][counts].double().mean(dim=1), rows["y"][counts]
+        correct, labels = rows["correct"][counts].double(), rows["y"][counts]
+        fractions = correct.mean(dim=1)
         names = self._data.card.classes if self._data is not None else ()
         present = torch.unique(labels).tolist()
         classes = {y: float(fractions[labels == y].mean()) for y in present}
@@ -112,7 +156,37 @@ class SwapAccuracy(Metric):
             "average": sum(classes.values()) / len(classes),
             "worst": min(classes.values()),
             **{f"class/{names[y] if y < len(names) else y}": classes[y] for y in present},
+            **self._costs(correct, rows["before"][counts], rows["changed"][counts]),
         }
+
+    def alter(self, probe: Probe) -> Tensor:
+        """The altered copies of the batch's samples, ``(draws, N, *S)``."""
+        data, index = check_prepared(self, self._data, probe.batch.index)
+        draws = range(len(self._donors))
+        return torch.stack([self._alter(probe, data, index, draw) for draw in draws])
+
+    def describe(self, draw: int) -> str:
+        """What one draw does to what is masked: exchanged, pasted, blurred, removed."""
+        if self._ways:
+            return self._ways[draw % len(self._ways)]
+        return {"uniform": "filled with noise", "pasted": "pasted"}.get(self.source, "exchanged")
+
+    def _costs(self, correct: Tensor, before: Tensor, changed: Tensor) -> dict[str, float]:
+        """What the samples that changed lose, and the accuracy in each way."""
+        values = {"changed": float(changed.double().mean())}
+        rows = changed.any(dim=1)
+        if bool(rows.any()):
+            lost = before[rows].double() - correct[rows].mean(dim=1)
+            low, high = percentile_interval(bootstrap_means(lost.numpy(), seed=self.seed))
+            before_change = float(before[rows].double().mean())
+            values |= {"before": before_change, "cost": float(lost.mean())}
+            values |= {"cost/low": low, "cost/high": high}
+        for number, way in enumerate(self._ways):
+            draws = slice(number, None, len(self._ways))
+            seen = changed[:, draws]
+            if bool(seen.any()):
+                values[way] = float(correct[:, draws][seen].mean())
+        return values
 
     def _alter(self, probe: Probe, data: Dataset, index: Tensor, draw: int) -> Tensor:
         x, mask = probe.features.detach(), probe.mask
@@ -123,71 +197,113 @@ class SwapAccuracy(Metric):
         donors = data.take(self._donors[draw, index.cpu()]).to(x.device)
         if donors.mask is None:
             raise InvalidBatchError("Expected every batch to have masks, but got one without.")
+        donor_mask = donors.mask
         if self.source == "pasted":
-            return torch.lerp(x, donors.x.to(x), donors.mask.expand_as(x).to(x))
-        return transplant(x, mask, donors.x, donors.mask)
+            return torch.lerp(x, donors.x.to(x), donor_mask.expand_as(x).to(x))
+        if self.source == "auto":
+            mask, donor_mask = self._strengthen(mask), self._strengthen(donor_mask)
+        if not self._ways:
+            return transplant(x, mask, donors.x, donor_mask)
+        return self._alter_across(x, mask, donors.x.to(x), donor_mask, self.describe(draw))
+
+    def _alter_across(
+        self, x: Tensor, mask: Tensor, donor_x: Tensor, donor_mask: Tensor, way: str
+    ) -> Tensor:
+        mask, donor_mask = (
+            one.reshape(one.shape + (1,) * (x.ndim - one.ndim)).expand_as(x).to(x)
+            for one in (mask, donor_mask)
+        )
+        areas = [one.flatten(1).mean(dim=1) for one in (mask, donor_mask)]
+        column = (-1, *[1] * (x.ndim - 1))
+        has_mask = (mask.flatten(1).amax(dim=1) >= 0.5).reshape(column)
+        removed = remove_masked(x, mask, self._usual)
+        pasted = torch.lerp(removed, donor_x, donor_mask)
+        if way == "pasted":
+            is_large = (torch.maximum(*areas) > LARGE_MASK).reshape(column)
+            return torch.where(
+                is_large & has_mask, transplant(x, mask, donor_x, donor_mask), pasted
+            )
+        gone = cover(x, mask, "blur") if way == "blurred" else removed
+        return torch.where(has_mask, gone, pasted)
+
+    def _strengthen(self, mask: Tensor) -> Tensor:
+        """Scale soft masks so that each is 1 at its strongest place; faint ones stay."""
+        peak = mask.flatten(1).amax(dim=1).reshape(-1, *[1] * (mask.ndim - 1))
+        return torch.where(peak >= self._strength / 2, mask / peak.clamp(min=1e-12), mask)
 
     def _noise(self, like: Tensor, draw: int, sample: int) -> Tensor:
         generator = torch.Generator().manual_seed(hash((self.seed, draw, sample)) % 2**63)
         return torch.rand(like.shape, generator=generator)
 
 
-def transplant(x: Tensor, mask: Tensor, donor_x: Tensor, donor_mask: Tensor) -> Tensor:
-    """Put the donors' masked values where the samples' masks are.
-
-    The k-th masked position of a sample, in reading order, takes the value of the k-th masked
-    position of its donor. If their numbers differ, it takes that of the same relative position.
-    All channels move together if they share the mask. ``x`` is unchanged where a sample or its
-    donor has no mask; a soft mask mixes old and new.
+@dataclass(frozen=True)
+class _Masks:
+    """What is known of all masks of a data set.
 
     Args:
-        x: The samples, ``(N, *S)``.
-        mask: Their masks, ``(N, *M)``, which broadcast to ``x``.
-        donor_x: The donors, ``(N, *S)``.
-        donor_mask: The donors' masks, ``(N, *M)``.
-
-    Example:
-        >>> x, mask = torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[0.0, 1.0, 1.0]])
-        >>> transplant(x, mask, torch.tensor([[7.0, 8.0, 9.0]]), torch.tensor([[1.0, 1.0, 0.0]]))
-        tensor([[1., 7., 8.]])
+        is_masked: Whether each sample has a mask that is not empty, ``(N,)``.
+        carries: The same, for masks at least half as strong as the strongest.
+        annotated: Whether each sample was annotated.
+        places: Coarse pictures of the masks, ``(N, P)``.
+        strength: Largest value of a mask.
+        usual: Mean of each feature over the samples without a mask on it; None for images.
     """
-    shared = mask.ndim > 2 and mask.shape[1] == 1 and x.shape[1] != 1  # one mask, many channels
-    flat = mask.expand_as(x[:, :1] if shared else x).flatten(1)  # (N, P)
-    donor_flat = donor_mask.expand_as(donor_x[:, :1] if shared else donor_x).flatten(1)
-    masked, donor_masked = flat > 0, donor_flat > 0
-    count, donor_count = (one.sum(dim=1, keepdim=True) for one in (masked, donor_masked))
-    rank = masked.cumsum(dim=1) - 1  # (N, P)
-    donor_rank = torch.div(rank * donor_count, count.clamp(min=1), rounding_mode="floor")
-    # A stable sort puts the donor's masked positions first, in reading order: rank -> position.
-    order = donor_masked.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
-    position = order.gather(1, donor_rank.clamp(min=0).clamp(max=order.shape[1] - 1))  # (N, P)
-    values = donor_x.reshape(len(x), -1, flat.shape[1])  # (N, C, P), C = 1 if not shared
-    moved = values.gather(2, position[:, None].expand_as(values)).reshape(x.shape)
-    has_donor = (donor_count > 0).reshape(-1, *[1] * (x.ndim - 1))
-    return torch.where(has_donor & (mask > 0), torch.lerp(x, moved, mask.expand_as(x).to(x)), x)
+
+    is_masked: Tensor
+    carries: Tensor
+    annotated: Tensor
+    places: Tensor
+    strength: float
+    usual: Tensor | None
+
+    def tell_class(self, labels: Tensor) -> bool:
+        """Whether the presence or the place of masks tells the class of annotated samples."""
+        rows = self.annotated.cpu()
+        labels, carries, places = labels.cpu()[rows], self.carries[rows], self.places[rows]
+        return bool(carries.any()) and mask_tells_class(labels, carries, places)
 
 
-def _masked_samples(data: Dataset) -> Tensor:
-    """The indices of samples whose mask is not empty; all indices if there is none."""
-    parts = [
-        rows[mask.flatten(1).any(dim=1).cpu()]
-        for rows in torch.split(torch.arange(len(data)), 500)
-        if (mask := data.take(rows).mask) is not None
-    ]
-    indices = torch.cat(parts) if parts else torch.arange(0)
-    return indices if len(indices) else torch.arange(len(data))
+def _read_masks(data: Dataset) -> _Masks:
+    peaks, annotated, places = [], [], []
+    usual = _UsualValues()
+    for rows in torch.split(torch.arange(len(data)), 500):
+        batch = data.take(rows)
+        mask = torch.zeros(len(rows), 1) if batch.mask is None else batch.mask.cpu()
+        peaks.append(mask.flatten(1).amax(dim=1).float())
+        everyone = torch.ones(len(rows), dtype=torch.bool)
+        annotated.append(everyone if batch.annotated is None else batch.annotated.cpu())
+        places.append(coarse_places(mask))
+        if batch.x.ndim != 4 and batch.x.is_floating_point():
+            usual.add(batch.x.cpu(), mask)
+    peak = torch.cat(peaks)
+    strength = float(peak.max())
+    return _Masks(
+        is_masked=peak > 0,
+        carries=peak >= max(strength / 2, 1e-12),
+        annotated=torch.cat(annotated),
+        places=torch.cat(places),
+        strength=strength,
+        usual=usual.mean(),
+    )
 
 
-def _draw_donors(
-    candidates: Tensor, size: int, num_draws: int, generator: torch.Generator
-) -> Tensor:
-    """For each of ``size`` samples, candidates drawn uniformly, never itself: (draws, size)."""
-    if len(candidates) == 1:
-        return candidates.expand(num_draws, size)
-    rank = torch.full((size,), -1)
-    rank[candidates] = torch.arange(len(candidates))  # a sample's rank among the candidates
-    num_others = len(candidates) - (rank >= 0).long()
-    noise = torch.rand(num_draws, size, generator=generator, dtype=torch.float64)
-    drawn = (noise * num_others).long()
-    drawn += (rank >= 0) & (drawn >= rank)  # skip the sample itself
-    return candidates[drawn]
+class _UsualValues:
+    """The mean of each feature over unmasked samples, added up batch by batch."""
+
+    def __init__(self) -> None:
+        self._sums: list[Tensor] = []
+
+    def add(self, x: Tensor, mask: Tensor) -> None:
+        """Add a batch."""
+        mask = mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim)).expand_as(x)
+        kept, x = (mask == 0).double(), x.double()
+        parts = [(x * kept).sum(dim=0), kept.sum(dim=0), x.sum(dim=0), torch.ones_like(x).sum(0)]
+        before = self._sums or [torch.zeros_like(part) for part in parts]
+        self._sums = [one + two for one, two in zip(before, parts, strict=True)]
+
+    def mean(self) -> Tensor | None:
+        """The means; over all samples for a feature that every mask covers."""
+        if not self._sums:
+            return None
+        kept_sum, num_kept, total, count = self._sums
+        return torch.where(num_kept > 0, kept_sum / num_kept.clamp(min=1), total / count)

@@ -62,6 +62,12 @@ PLAIN = {
 }
 MINOR = (
     "swap_accuracy/average",
+    "swap_accuracy/before",
+    "swap_accuracy/blurred",
+    "swap_accuracy/changed",
+    "swap_accuracy/cost",
+    "swap_accuracy/pasted",
+    "swap_accuracy/removed",
     "certified_change/attack_max",
     "certified_change/max",
     "gradient_fragility/attack_max",

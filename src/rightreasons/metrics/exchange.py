@@ -1,0 +1,186 @@
+"""Counterfactual inputs: masked features exchanged, moved to another sample, or removed."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+__all__ = [
+    "coarse_places",
+    "draw_donors",
+    "draw_donors_across",
+    "mask_tells_class",
+    "remove_masked",
+    "transplant",
+]
+
+PRESENCE_GAP = 0.1  # classes this far apart in how often they carry a mask are unlike
+SMALL_MASK = 0.25  # a larger mask has the shape of an object, which may tell the class by right
+GRID = 8
+
+
+def transplant(x: Tensor, mask: Tensor, donor_x: Tensor, donor_mask: Tensor) -> Tensor:
+    """Put the donors' masked values where the samples' masks are.
+
+    The k-th masked position of a sample, in reading order, takes the value of the k-th masked
+    position of its donor. If their numbers differ, it takes that of the same relative position.
+    All channels move together if they share the mask. ``x`` is unchanged where a sample or its
+    donor has no mask; a soft mask mixes old and new.
+
+    Args:
+        x: The samples, ``(N, *S)``.
+        mask: Their masks, ``(N, *M)``, which broadcast to ``x``.
+        donor_x: The donors, ``(N, *S)``.
+        donor_mask: The donors' masks, ``(N, *M)``.
+
+    Example:
+        >>> x, mask = torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[0.0, 1.0, 1.0]])
+        >>> transplant(x, mask, torch.tensor([[7.0, 8.0, 9.0]]), torch.tensor([[1.0, 1.0, 0.0]]))
+        tensor([[1., 7., 8.]])
+    """
+    shared = mask.ndim > 2 and mask.shape[1] == 1 and x.shape[1] != 1  # one mask, many channels
+    flat = mask.expand_as(x[:, :1] if shared else x).flatten(1)  # (N, P)
+    donor_flat = donor_mask.expand_as(donor_x[:, :1] if shared else donor_x).flatten(1)
+    masked, donor_masked = flat > 0, donor_flat > 0
+    count, donor_count = (one.sum(dim=1, keepdim=True) for one in (masked, donor_masked))
+    rank = masked.cumsum(dim=1) - 1  # (N, P)
+    donor_rank = torch.div(rank * donor_count, count.clamp(min=1), rounding_mode="floor")
+    # A stable sort puts the donor's masked positions first, in reading order: rank -> position.
+    order = donor_masked.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
+    position = order.gather(1, donor_rank.clamp(min=0).clamp(max=order.shape[1] - 1))  # (N, P)
+    values = donor_x.reshape(len(x), -1, flat.shape[1])  # (N, C, P), C = 1 if not shared
+    moved = values.gather(2, position[:, None].expand_as(values)).reshape(x.shape)
+    has_donor = (donor_count > 0).reshape(-1, *[1] * (x.ndim - 1))
+    return torch.where(has_donor & (mask > 0), torch.lerp(x, moved, mask.expand_as(x).to(x)), x)
+
+
+def remove_masked(x: Tensor, mask: Tensor, usual: Tensor | None = None) -> Tensor:
+    """Replace masked features by what would be there without them; a soft mask blends.
+
+    A masked pixel takes the mean of the unmasked pixels in a square around it, half as wide as the
+    image. If there are none, it takes the mean of all unmasked pixels of its image. A feature of
+    other inputs takes its usual value.
+
+    Args:
+        x: The samples, ``(N, *S)``.
+        mask: Their masks, which broadcast to ``x``.
+        usual: Usual value of each feature, ``(*S)``; needed unless the samples are images.
+
+    Example:
+        >>> x, mask = torch.tensor([[[[9.0, 1.0, 3.0]]]]), torch.tensor([[[[1.0, 0.0, 0.0]]]])
+        >>> remove_masked(x, mask)
+        tensor([[[[2., 1., 3.]]]])
+    """
+    weight = mask.expand_as(x).to(x)
+    if usual is not None:
+        return torch.lerp(x, usual.to(x).expand_as(x), weight)
+    kept = (weight < 0.5).to(x)
+    everywhere = _mean_of_kept(x, kept, dim=(2, 3))
+    sides = [max(size // 2, 1) | 1 for size in x.shape[2:]]  # odd, so that there is a centre
+    padding = [side // 2 for side in sides]
+    num_kept = functional.avg_pool2d(kept, sides, stride=1, padding=padding)
+    sums = functional.avg_pool2d(x * kept, sides, stride=1, padding=padding)
+    near = torch.where(num_kept > 0, sums / num_kept.clamp(min=1e-12), everywhere)
+    return torch.where(weight > 0, torch.lerp(x, near, weight), x)
+
+
+def mask_tells_class(labels: Tensor, carries: Tensor, places: Tensor) -> bool:
+    """Whether the presence or the place of a mask tells the class.
+
+    Then an exchange between samples that have a mask leaves what gives the class away. Presence
+    tells if two classes differ by 10 points in how often they carry a mask. Place tells if the
+    nearest mean place of a class, from every other sample, names the class of the rest clearly
+    better than the most frequent class does. Masks of more than a quarter of the input are left
+    out, since they follow the shape of the object.
+
+    Args:
+        labels: Labels ``(N,)``.
+        carries: Whether each sample has a mask, ``(N,)`` booleans.
+        places: A coarse picture of each mask, ``(N, P)``, from `coarse_places`.
+    """
+    present = torch.unique(labels)
+    shares = torch.stack([carries[labels == y].double().mean() for y in present])
+    if float(shares.max() - shares.min()) >= PRESENCE_GAP:
+        return True
+    small = carries & (places.mean(dim=1) <= SMALL_MASK)
+    order = labels[small].argsort(stable=True)  # then every other one has samples of all classes
+    y = labels[small][order]
+    place = functional.normalize(places[small][order].double(), p=1, dim=1)
+    known, asked = slice(0, None, 2), slice(1, None, 2)
+    classes = torch.unique(y[known])
+    if len(classes) < 2 or not len(y[asked]):
+        return False
+    means = torch.stack([place[known][y[known] == k].mean(dim=0) for k in classes])
+    named = classes[torch.cdist(place[asked], means).argmin(dim=1)]
+    frequent = float(torch.bincount(y[asked]).max()) / len(y[asked])
+    noise = 3 * math.sqrt(frequent * (1 - frequent) / len(y[asked]))
+    right = float((named == y[asked]).double().mean())
+    return right > frequent + max(noise, (1 - frequent) / 4)
+
+
+def coarse_places(mask: Tensor) -> Tensor:
+    """Average masks ``(N, *M)`` over at most 8 × 8 cells: ``(N, P)``."""
+    flat = mask.float()
+    if mask.ndim == 4:
+        height, width = (min(GRID, size) for size in mask.shape[2:])
+        over_channels = flat.amax(dim=1, keepdim=True)
+        return functional.adaptive_avg_pool2d(over_channels, (height, width)).flatten(1)
+    flat = flat.flatten(1)
+    return functional.adaptive_avg_pool1d(flat[:, None], min(GRID**2, flat.shape[1]))[:, 0]
+
+
+def draw_donors(
+    candidates: Tensor, size: int, num_draws: int, generator: torch.Generator
+) -> Tensor:
+    """For each of ``size`` samples, candidates drawn uniformly, never itself: (draws, size)."""
+    if len(candidates) == 1:
+        return candidates.expand(num_draws, size)
+    rank = torch.full((size,), -1)
+    rank[candidates] = torch.arange(len(candidates))  # a sample's rank among the candidates
+    num_others = len(candidates) - (rank >= 0).long()
+    noise = torch.rand(num_draws, size, generator=generator, dtype=torch.float64)
+    drawn = (noise * num_others).long()
+    drawn += (rank >= 0) & (drawn >= rank)  # skip the sample itself
+    return candidates[drawn]
+
+
+def draw_donors_across(
+    candidates: Tensor, labels: Tensor, num_draws: int, generator: torch.Generator
+) -> Tensor:
+    """For each sample, candidates of other classes, each class as often: (draws, size).
+
+    A class without others that have candidates draws from its own.
+
+    Args:
+        candidates: Indices of the samples that can be donors, at least one.
+        labels: Labels of all samples.
+        num_draws: Donors of each sample.
+        generator: Source of the draws.
+    """
+    uniform = draw_donors(candidates, len(labels), num_draws, generator)
+    noise = torch.rand(2, num_draws, len(labels), generator=generator, dtype=torch.float64)
+    by_class = {
+        int(y): candidates[labels[candidates] == y] for y in torch.unique(labels[candidates])
+    }
+    donors = uniform.clone()
+    for y in torch.unique(labels).tolist():
+        others = [members for label, members in by_class.items() if label != y]
+        if not others:
+            continue
+        rows = labels == y
+        chosen = (noise[0][:, rows] * len(others)).long()
+        sizes = torch.tensor([len(members) for members in others])
+        rank = (noise[1][:, rows] * sizes[chosen]).long()
+        first = sizes.cumsum(0) - sizes
+        donors[:, rows] = torch.cat(others)[first[chosen] + rank]
+    return donors
+
+
+def _mean_of_kept(x: Tensor, kept: Tensor, dim: tuple[int, ...]) -> Tensor:
+    """The mean of kept values; of all values where none is kept."""
+    count = kept.sum(dim=dim, keepdim=True)
+    mean = (x * kept).sum(dim=dim, keepdim=True) / count.clamp(min=1)
+    return torch.where(count > 0, mean, x.mean(dim=dim, keepdim=True))
