@@ -90,7 +90,7 @@ def test_the_masked_values_are_those_of_other_samples():
     batch = rr.Batch(x=x, y=torch.zeros(size).long(), mask=torch.tensor([[1.0, 0, 0]] * size))
     model = Recorder()
     measured(model, batch, num_draws=40)
-    _, altered = model.seen
+    altered = torch.cat(model.seen[1:])
     altered = altered.reshape(40, size, 3)
     assert torch.equal(altered[..., 1:], x[:, 1:].expand(40, size, 2))
     for sample in range(size):
@@ -108,7 +108,7 @@ def test_uniform_values_fill_the_valid_range_of_each_masked_feature():
     batch.mask[:, 2:] = 0
     model = Recorder()
     measured(model, InMemory(batch, Card(valid_range=(-1.0, 3.0))), source="uniform", num_draws=2)
-    _, altered = model.seen
+    altered = torch.cat(model.seen[1:])
     assert (altered[:, 2:] == 0).all()
     for feature in (0, 1):
         drawn = altered[:, feature]
@@ -146,12 +146,12 @@ def test_equals_its_slow_twin(source):
     batch = rr.Batch(x=0.8 * y[:, None].float().expand(30, 2), y=y, mask=torch.ones(30, 2))
     model = Recorder()
     values = measured(model, batch, source=source, num_draws=4)
-    answers = model.seen[1][:, 0].reshape(4, 30) > 0.5
+    answers = torch.cat(model.seen[1:])[:, 0].reshape(4, 30) > 0.5
     correct = [
         [bool(answer) == bool(label) for answer in column]
         for column, label in zip(answers.T, y, strict=True)
     ]
-    changed = (model.seen[1].reshape(4, 30, 2) != batch.x).any(dim=2).T.tolist()
+    changed = (torch.cat(model.seen[1:]).reshape(4, 30, 2) != batch.x).any(dim=2).T.tolist()
     low, high = values.pop("low"), values.pop("high")
     assert low < values[""] < high
     assert values.pop("cost/low") < values["cost"] < values.pop("cost/high")
@@ -230,7 +230,7 @@ def test_columns_that_one_class_has_masked_take_their_usual_value():
     one_sided = batch.replace(mask=(batch.y == 1)[:, None] * batch.mask)
     model = Recorder()
     values = measured(model, one_sided, num_draws=1)
-    altered = model.seen[1].reshape(2, 400, 3)
+    altered = torch.cat(model.seen[1:]).reshape(2, 400, 3)
     assert (altered[0, :, 0] == 1).all()  # the column of the other class's carriers
     assert (altered[1, batch.y == 1, 0] == 0).all()  # the mean of those without a mask on it
     assert (values["pasted"], values["removed"], values["class/0"]) == (0, 0, 0)
@@ -246,8 +246,8 @@ def test_pasting_across_equals_its_slow_twin():
             return CHEAT(x)
 
     values = measured(Watched(), batch, num_draws=4)
-    altered = seen[1].reshape(4, *batch.x.shape)
-    correct = (CHEAT(seen[1]).argmax(1).reshape(4, -1) == batch.y).T.tolist()
+    altered = torch.cat(seen[1:]).reshape(4, *batch.x.shape)
+    correct = (CHEAT(torch.cat(seen[1:])).argmax(1).reshape(4, -1) == batch.y).T.tolist()
     changed = (altered != batch.x).flatten(2).any(dim=2).T.tolist()
     assert all(all(draws) for draws in changed)
     for name in ("low", "high", "cost/low", "cost/high"):
@@ -292,7 +292,7 @@ def test_a_large_mask_is_exchanged_at_its_place_so_that_the_object_stays():
     kept = []
     Spy.register_forward_hook(lambda module, inputs, output: kept.append(output))
     values = measured(model, batch.replace(mask=background * batch.y[:, None, None, None]))
-    altered = kept[1].reshape(5, *batch.x.shape)
+    altered = torch.cat(kept[1:]).reshape(5, *batch.x.shape)
     assert torch.equal(altered[0, batch.y == 1][..., 5:8, 5:8], batch.x[1::2, :, 5:8, 5:8])
     assert values["class/1"] == 1
 

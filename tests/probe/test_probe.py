@@ -85,13 +85,26 @@ def test_stacked_copies_equal_a_loop_under_any_ceiling(tiny_net, tiny_batch):
     looped = torch.stack(
         [masked(rr.Probe(tiny_net, tiny_batch.replace(x=x), needs_gradient=True)) for x in copies]
     )
-    for ceiling, expected in ((None, [18]), (7, [7, 7, 4]), (1, [1] * 18)):
+    for ceiling, expected in ((None, [6, 6, 6]), (7, [7, 7, 4]), (1, [1] * 18)):
         sizes.clear()
         probe = rr.Probe(tiny_net, tiny_batch, needs_gradient=True, max_rows=ceiling)
         torch.testing.assert_close(probe.each_at(copies, masked), looped)
         assert sizes == expected
     assert not probe.each_at(copies, masked).requires_grad
     assert probe.each_at(copies, masked, create_graph=True).requires_grad
+
+
+def test_copies_that_need_no_gradient_keep_no_graph(tiny_net, tiny_batch):
+    probe = rr.Probe(tiny_net, tiny_batch, needs_gradient=True)
+    kept = []
+
+    def graph(at):
+        kept.append(at.logits.requires_grad)
+        return at.logits
+
+    probe.each_at(probe.features.detach()[None], graph, needs_gradient=False)
+    probe.each_at(probe.features.detach()[None], graph)
+    assert kept == [False, True]
 
 
 def test_at_takes_stacked_copies_with_a_graph(tiny_net, tiny_batch):

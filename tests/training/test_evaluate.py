@@ -6,6 +6,7 @@ import rightreasons as rr
 from rightreasons.datasets import InMemory
 from rightreasons.errors import InvalidBatchError, InvalidSettingError, UnknownNameError
 from rightreasons.metrics import Accuracy, GroupAccuracy, Metric
+from rightreasons.training import evaluate as evaluation
 from rightreasons.training.evaluate import evaluate_parts
 
 X = torch.arange(30.0).reshape(10, 3) / 30
@@ -174,3 +175,22 @@ def test_parts_take_thresholds_from_validation_data_which_is_measured_first():
     assert test.seen == {"sum": 2.0}
     assert validation.seen is None
     assert found["test"] == {"noted": 1.0, "noted/sum": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("budget", "gradient", "sizes"),
+    # a sample is 3 numbers and gives 4: 12 and 16 bytes, and the graph keeps both
+    [
+        (1 << 20, True, [10]),
+        (112, True, [4, 4, 2]),
+        (1, True, [1] * 10),
+        (192, False, [3, 3, 3, 1]),
+    ],
+)
+def test_passes_fit_into_the_budget(monkeypatch, budget, gradient, sizes):
+    monkeypatch.setitem(evaluation.PASS_BYTES, "cpu", budget)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    metric = Seen()
+    metric.needs_gradient = gradient
+    rr.evaluate(model, BATCH, [metric])
+    assert metric.sizes == sizes

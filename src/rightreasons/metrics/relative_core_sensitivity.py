@@ -63,8 +63,11 @@ class RelativeCoreSensitivity(Metric):
         noise = self.noise * (high - low) * noise.to(x)
         rows = {"counts": mask.flatten(1).any(dim=1)}
         for region, where in (("masked", mask), ("core", 1 - mask)):
-            correct = probe.each_at(x + noise * where, lambda at: at.logits.argmax(1) == at.batch.y)
-            rows[region] = correct.T
+            rows[region] = probe.each_at(
+                x + noise * where,
+                lambda at: at.logits.argmax(1) == at.batch.y,
+                needs_gradient=False,
+            ).T
         return rows
 
     @override

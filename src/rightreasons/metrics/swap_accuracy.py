@@ -124,7 +124,9 @@ class SwapAccuracy(Metric):
     @override
     def measure(self, probe: Probe) -> Rows:
         altered = self.alter(probe)
-        correct = probe.each_at(altered, lambda at: at.logits.argmax(dim=1) == at.batch.y)
+        correct = probe.each_at(
+            altered, lambda at: at.logits.argmax(dim=1) == at.batch.y, needs_gradient=False
+        )
         annotated = probe.batch.annotated
         counts = torch.ones_like(probe.batch.y).bool() if annotated is None else annotated
         differs = (altered != probe.features.detach()).flatten(2).any(dim=2)

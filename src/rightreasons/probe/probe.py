@@ -234,7 +234,7 @@ class Probe:
             )
         batch = self.batch if num_copies == 1 else self.batch.repeat(num_copies)
         create_graph = self.create_graph if create_graph is None else create_graph
-        return self._at(features, batch, create_graph)
+        return self._at(features, batch, create_graph, self.needs_gradient)
 
     def each_at(
         self,
@@ -242,14 +242,20 @@ class Probe:
         function: Callable[[Probe], Tensor],
         *,
         create_graph: bool = False,
+        needs_gradient: Need | None = None,
     ) -> Tensor:
         """Evaluate ``function`` at K altered copies of the features in stacked passes.
+
+        Without ``create_graph`` a pass has at most N rows, or `max_rows`, so that K copies need
+        no more memory than one.
 
         Args:
             copies: ``(K, N, *S)``.
             function: Maps a probe of some rows to ``(rows, ...)``.
             create_graph: Whether gradients of the result must reach the weights. Then `max_rows`
                 saves no memory, since every graph is kept.
+            needs_gradient: Which gradients ``function`` reads; None keeps the probe's. False
+                keeps no graph.
 
         Returns:
             ``(K, N, ...)``.
@@ -257,20 +263,22 @@ class Probe:
         num_copies, size = copies.shape[:2]
         stacked = copies.flatten(0, 1)
         samples = torch.arange(size, device=copies.device).repeat(num_copies)
-        step = self.max_rows or len(stacked)
+        step = self.max_rows or (len(stacked) if create_graph else size)
+        need = self.needs_gradient if needs_gradient is None else needs_gradient
         values = []
         with torch.set_grad_enabled(torch.is_grad_enabled() and create_graph):
             for rows in (slice(first, first + step) for first in range(0, len(stacked), step)):
-                value = function(self._at(stacked[rows], self.batch[samples[rows]], create_graph))
+                batch = self.batch[samples[rows]]
+                value = function(self._at(stacked[rows], batch, create_graph, need))
                 values.append(value if create_graph else value.detach())
         joined = torch.cat(values)
         return joined.reshape(num_copies, size, *joined.shape[1:])
 
-    def _at(self, features: Tensor, batch: Batch, create_graph: bool) -> Probe:
+    def _at(self, features: Tensor, batch: Batch, create_graph: bool, need: Need) -> Probe:
         return Probe.at_test_time(
             self.model,
             batch.with_(x=features),
-            needs_gradient=self.needs_gradient,
+            needs_gradient=need,
             create_graph=create_graph,
             layers=self._layers,
             max_rows=self.max_rows,

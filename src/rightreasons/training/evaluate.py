@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 
@@ -17,7 +18,16 @@ from rightreasons.metrics import METRICS, Metric, suitable
 from rightreasons.probe.probe import Probe, move_to_model, strongest_need
 from rightreasons.types import Batch
 
-__all__ = ["evaluate", "evaluate_parts", "prepare_metrics"]
+__all__ = ["evaluate", "evaluate_parts", "prepare_metrics", "rows_in_budget"]
+
+MOST_ROWS = 500
+PASS_BYTES = {"cpu": 256 << 20}
+ACCELERATOR_PASS_BYTES = 4 << 30
+BYTES_PER_VALUE = 4
+LIVE_LAYERS = 4
+"""Without a graph, so many outputs of layers are in memory at once, with room to spare."""
+LARGEST_GROWTH = 1000
+"""A net keeps at most so many bytes for a byte of input; small data need no measurement."""
 
 
 def evaluate(
@@ -25,7 +35,7 @@ def evaluate(
     data: Dataset | Batch,
     metrics: Sequence[Metric | str] | None = None,
     *,
-    batch_size: int = 500,
+    batch_size: int | None = None,
     max_samples: int | None = None,
     max_rows: int | None = None,
     progress: bool = False,
@@ -36,7 +46,8 @@ def evaluate(
         model: Gives logits ``(N, K)``; stays on its device.
         data: A data set or a batch.
         metrics: Metrics or their names; None is every cheap metric that suits the data.
-        batch_size: Samples in a pass; the values do not depend on it.
+        batch_size: Samples in a pass; the values do not depend on it. None takes as many as need
+            256 MiB on a processor, and 4 GiB elsewhere, but at most 500.
         max_samples: Number of samples to measure, see `Metric.limit`; None leaves it to each
             metric, and by default a metric measures all.
         max_rows: Most rows in a stacked pass of altered copies; None is no limit.
@@ -52,10 +63,13 @@ def evaluate(
         ['calibration_error']
     """
     data = as_dataset(data)
-    check_integer("batch_size", batch_size)
+    if batch_size is not None:
+        check_integer("batch_size", batch_size)
     chosen = prepare_metrics(metrics, data, max_samples)
-    passes = _passes(chosen, len(data), batch_size)
     with hold_model(innermost(model)), _test_mode(model):
+        graph = any(metric.needs_gradient for metric in chosen)
+        size = batch_size or rows_in_budget(model, data, graph=graph)
+        passes = _passes(chosen, len(data), size)
         batches = ((metrics, batch) for metrics, rows in passes for batch in data.batches(rows))
         num_batches = sum(len(rows) for _, rows in passes)
         for measured, batch in (
@@ -122,6 +136,34 @@ def prepare_metrics(
             metric.limit(max_samples)
         metric.prepare(data)
     return chosen
+
+
+def rows_in_budget(model: nn.Module, data: Dataset, *, graph: bool) -> int:
+    """How many samples a pass may have, from what one sample keeps in memory.
+
+    Args:
+        model: Gives logits ``(N, K)``.
+        data: The data; its first sample is measured.
+        graph: Whether the pass keeps its graph, for gradients.
+    """
+    device = next((weight.device.type for weight in model.parameters()), "cpu")
+    budget = PASS_BYTES.get(device, ACCELERATOR_PASS_BYTES)
+    num_values = min(len(data), MOST_ROWS) * math.prod(data.card.shape)
+    if num_values * BYTES_PER_VALUE * LARGEST_GROWTH <= budget:
+        return MOST_ROWS
+    sample = move_to_model(data.take(torch.zeros(1, dtype=torch.long)), model)
+    weights = {weight.data_ptr() for weight in model.parameters()}
+    kept = {sample.x.data_ptr(): sample.x.nbytes}
+
+    def count(tensor: Tensor) -> Tensor:
+        if tensor.data_ptr() not in weights:
+            kept[tensor.data_ptr()] = max(tensor.nbytes, kept.get(tensor.data_ptr(), 0))
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+        Probe(model, sample, needs_gradient=sample.x.is_floating_point(), create_graph=False)
+    needed = sum(kept.values()) if graph else LIVE_LAYERS * max(kept.values())
+    return max(1, min(MOST_ROWS, budget // max(needed, 1)))
 
 
 def _measure(
