@@ -41,6 +41,8 @@ def test_layers_are_looked_for_once_for_each_model(monkeypatch):
 def test_one_backward_pass_serves_all_layers():
     model, backwards = net(), []
     model[-1].register_full_backward_hook(lambda *_: backwards.append(1))
+    rr.explainers.resolution_layers(model, BATCH.x)  # found out once for a model
+    backwards.clear()
     loss = ReFF().as_objective()(model, BATCH)
     assert len(backwards) == 1
     loss.backward()

@@ -8,7 +8,7 @@ import rightreasons as rr
 from rightreasons.datasets import InMemory, MaskBits
 from rightreasons.datasets.dataset import Splits
 from rightreasons.errors import InvalidSettingError, UnknownNameError
-from rightreasons.explainers import InputGradient, XGradCAM
+from rightreasons.explainers import InputGradient, XGradCAM, last_spatial_layer
 from rightreasons.strategies import MaskTune
 from rightreasons.strategies import masktune as heat_map
 from rightreasons.strategies.masktune import (
@@ -35,6 +35,8 @@ def test_a_batch_takes_one_pass(tiny_splits, make_net, monkeypatch):
     monkeypatch.setattr(heat_map, "BATCH_SIZE", 20)
     net, sizes = make_net(), []
     net[-1].register_forward_hook(lambda _module, _given, logits: sizes.append(len(logits)))
+    last_spatial_layer(net, tiny_splits.train.batch.x)  # found out once for a model
+    sizes.clear()
     maker = explainer_factory("xgrad_cam", {}, "2")
     assert len(list(draw_heat_maps(net, tiny_splits.train, maker))) == 4
     assert sizes == [20, 20, 20, 4]

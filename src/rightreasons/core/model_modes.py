@@ -157,10 +157,12 @@ def record_outputs(
 ) -> Iterator[None]:
     """Write the outputs of the named layers into ``outputs`` while the context lasts.
 
+    If a layer gives a tuple, as blocks of transformers do, its first member is taken.
+
     Args:
         model: Model with these layers.
         layers: Names, as in ``named_modules``.
-        outputs: Dictionary to fill, by name.
+        outputs: Dictionary to fill, by name, in the order of execution.
         differentiable: Whether to allow gradients at these outputs behind frozen weights too.
     """
     modules = dict(model.named_modules()) if layers else {}
@@ -168,11 +170,13 @@ def record_outputs(
         if name not in modules:
             raise UnknownNameError("layer of the model", name, [key for key in modules if key])
 
-    def record(name: str) -> Callable[[nn.Module, object, Tensor], None]:
-        def hook(module: nn.Module, inputs: object, output: Tensor) -> None:
+    def record(name: str) -> Callable[[nn.Module, object, Any], None]:
+        def hook(module: nn.Module, inputs: object, output: Any) -> None:
             del module, inputs
+            output = output[0] if type(output) is tuple and output else output
             if differentiable and torch.is_grad_enabled() and not output.requires_grad:
                 output.requires_grad_()
+            outputs.pop(name, None)  # a layer that is called again is later in the order
             outputs[name] = output
 
         hook.only_records = True  # type: ignore[attr-defined]

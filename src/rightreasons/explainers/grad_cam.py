@@ -11,10 +11,15 @@ from torch import Tensor
 from torch.nn import functional
 from typing_extensions import override
 
-from rightreasons.core.model_modes import refuse_dead_ends, translate_autograd_errors
+from rightreasons.core.model_modes import (
+    innermost,
+    refuse_dead_ends,
+    translate_autograd_errors,
+)
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers.explainer import Explainer
-from rightreasons.explainers.spatial_layers import last_spatial_layer
+from rightreasons.explainers.feature_maps import Reshape, checked_reshape
+from rightreasons.explainers.spatial_layers import last_spatial_layer, maps_of
 from rightreasons.explainers.subject import Subject
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Target
@@ -23,30 +28,38 @@ __all__ = ["ClassActivation", "GradCAM", "XGradCAM", "activation_gradients"]
 
 
 def activation_gradients(
-    probe: Probe, layers: Sequence[str], target: Target, *, last: bool = False
+    probe: Probe,
+    layers: Sequence[str],
+    target: Target,
+    *,
+    reshape: Reshape | None = None,
+    last: bool = False,
 ) -> list[tuple[Tensor, Tensor]]:
-    """The activations of some layers, and the target's gradient at each of them.
+    """The maps of some layers, and the target's gradient at each of them.
 
     Args:
         probe: A probe with ``layers`` and ``needs_gradient=True``. Its ``create_graph`` decides
             whether the gradients have a graph.
-        layers: Names of layers that give maps ``(N, C, H, W)``.
+        layers: Names of layers that give maps.
         target: The number of the prediction that is differentiated.
+        reshape: How outputs become maps, see `ClassActivation`.
         last: Whether this pass is not differentiated again, so that its memory is freed.
 
     Returns:
-        An activation and its gradient for each layer.
+        A map ``(N, C, H, W)`` and its gradient for each layer.
     """
     activations = []
     for layer in layers:
         activation = probe.activations.get(layer)
-        if not isinstance(activation, Tensor) or activation.ndim != 4:
+        if not isinstance(activation, Tensor) or (activation.ndim < 3 and not callable(reshape)):
             got = tuple(activation.shape) if isinstance(activation, Tensor) else "no tensor"
             raise InvalidSettingError(
-                f"Expected the layer {layer!r} to give maps (N, C, H, W), but got {got}. Name "
-                "a convolutional layer."
+                f"Expected the layer {layer!r} to give maps (N, C, H, W) or tokens (N, T, C), but "
+                f"got {got}. Name a convolutional layer, or a block of a transformer."
             )
         activations.append(activation)
+    named = dict(zip(layers, activations, strict=True))
+    maps = maps_of(innermost(probe.model), probe.features.detach(), named, reshape)
     with translate_autograd_errors(), torch.enable_grad():
         gradients = torch.autograd.grad(
             target(probe.logits, probe.batch.y).sum(),
@@ -62,7 +75,10 @@ def activation_gradients(
             )
         if probe.create_graph:
             refuse_dead_ends(gradient)
-    return list(zip(activations, gradients, strict=True))
+    return [
+        (maps[layer](activation), maps[layer](gradient))
+        for layer, activation, gradient in zip(layers, activations, gradients, strict=True)
+    ]
 
 
 class ClassActivation(Explainer):
@@ -74,9 +90,13 @@ class ClassActivation(Explainer):
     layers.
 
     Args:
-        layers: Names of layers that give maps ``(N, C, H, W)``, or one name. None takes the last
-            one (`last_spatial_layer`), at the cost of one more pass of one sample.
+        layers: Names of layers that give maps, or one name. None takes the last one
+            (`last_spatial_layer`).
         target: The number of the prediction that is explained.
+        reshape: How outputs of these layers become maps: ``"channels_first"``,
+            ``"channels_last"``, ``"tokens"``, or a function that makes maps ``(N, C, H, W)`` by
+            moving and dropping entries. None finds it out, at the cost of two small passes for a
+            model.
 
     Shape:
         x ``(N, C, H, W)``; result ``(N, L, H, W)`` for L layers: a map serves all channels.
@@ -87,8 +107,10 @@ class ClassActivation(Explainer):
         *,
         layers: Sequence[str] | str | None = None,
         target: Target | str = Target.LOGIT,
+        reshape: Reshape | None = None,
     ) -> None:
         super().__init__(target=target)
+        self.reshape = checked_reshape(reshape)
         self.layers = (layers,) if isinstance(layers, str) else layers and tuple(layers)
         if self.layers is not None and not self.layers:
             raise InvalidSettingError("Expected `layers` to name at least one layer, but got none.")
@@ -120,7 +142,7 @@ class ClassActivation(Explainer):
     ) -> list[tuple[Tensor, Tensor]]:
         """Activations and gradients; without ``create_graph`` the pass's graph is freed here."""
         probe = subject.probe(layers=layers)
-        pairs = activation_gradients(probe, layers, self.target, last=True)
+        pairs = activation_gradients(probe, layers, self.target, reshape=self.reshape, last=True)
         if subject.create_graph:
             return pairs
         return [(activation.detach(), gradient) for activation, gradient in pairs]
@@ -135,6 +157,7 @@ class GradCAM(ClassActivation):
     Args:
         layers: Names of layers that give maps; None takes the last one.
         target: The number of the prediction that is explained.
+        reshape: How outputs become maps, see `ClassActivation`; None finds it out.
 
     Example:
         >>> import torch
@@ -166,6 +189,7 @@ class XGradCAM(ClassActivation):
     Args:
         layers: Names of layers that give maps; None takes the last one.
         target: The number of the prediction that is explained.
+        reshape: How outputs become maps, see `ClassActivation`; None finds it out.
 
     Example:
         >>> from rightreasons.models import small_cnn

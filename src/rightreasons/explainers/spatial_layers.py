@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TypeGuard
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from rightreasons.errors import InvalidSettingError
+from rightreasons.core.model_modes import (
+    hold_model,
+    out_of_place,
+    test_time_mode,
+)
+from rightreasons.core.tracing import structure_of
+from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.explainers.feature_maps import (
+    Layout,
+    Reshape,
+    find_layout,
+    layout_named,
+    replace_halves,
+)
 from rightreasons.models import Normalise
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Batch
 
-__all__ = ["last_spatial_layer", "resolution_layers"]
+__all__ = ["last_spatial_layer", "maps_of", "resolution_layers"]
 
 # These layers compute no features: their input did, at the resolution it had.
 _WITHOUT_FEATURES = (
@@ -28,12 +44,13 @@ _WITHOUT_FEATURES = (
 def last_spatial_layer(model: nn.Module, x: Tensor) -> str:
     """The last executed layer that gives maps of features: the default of Grad-CAM.
 
-    Maps are ``(N, C, H, W)`` of more than one pixel. Pooling, padding, dropout and `Normalise`
-    compute no features and do not count: if a net ends with pooling, the layer before is taken.
+    Maps have more than one place, which lies where the image has it, and the logits depend on
+    places: see `resolution_layers`. Pooling, padding, dropout and `Normalise` compute no features
+    and do not count: if a net ends with pooling, the layer before is taken.
 
     Args:
         model: A model that gives logits.
-        x: Inputs of the model; one sample is passed through.
+        x: Inputs of the model; the first sample and altered copies are passed through.
 
     Example:
         >>> model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten())
@@ -46,52 +63,256 @@ def last_spatial_layer(model: nn.Module, x: Tensor) -> str:
 def resolution_layers(model: nn.Module, x: Tensor) -> list[str]:
     """The last layer, or block of layers, of each resolution, in order of execution.
 
+    Layers may give ``(N, C, H, W)``, ``(N, H, W, C)`` or tokens ``(N, T, C)``. In a transformer
+    with a class token the logits do not depend on the other tokens behind its last attention. The
+    layer that this attention reads is taken there, such as the first norm of the last block.
+
     Some blocks of a ResNet-50 or an EfficientNet end at a smaller resolution than they begin with,
     and have layers at the larger one. Their output is not the block's, and in a ResNet a shortcut
     goes past them. For the larger resolution the block before is taken instead.
 
     Args:
         model: A model that gives logits.
-        x: Inputs of the model; one sample is passed through.
+        x: Inputs of the model; the first sample and altered copies are passed through.
+
+    Raises:
+        InvalidSettingError: No layer gives maps, or the last ones cannot be read.
 
     Example:
         >>> from rightreasons.models import resnet18
         >>> resolution_layers(resnet18(size=32, width=0.0625), torch.zeros(1, 3, 32, 32))
         ['layer1', 'layer2', 'layer3', 'layer4']
     """
-    batch = Batch(x=x[:1], y=torch.zeros(1, dtype=torch.int64, device=x.device))
-    modules = {name: module for name, module in model.named_modules() if name}
-    with torch.no_grad():
-        recorded = Probe.at_test_time(model, batch, layers=list(modules)).activations
-    maps = {name: output for name, output in recorded.items() if _is_map(output)}
-    copied = {  # outputs of a layer without features, also where a block hands them on
-        id(output) for name, output in maps.items() if isinstance(modules[name], _WITHOUT_FEATURES)
-    }
-    computed = {name: output for name, output in maps.items() if id(output) not in copied}
-    ends = {
-        name: output[0, 0].numel()
-        for name, output in computed.items()
-        if not isinstance(modules[name], nn.Sequential)  # no shortcut goes past a chain's layers
-    }
-    layers: dict[tuple[int, ...], str] = {}
-    for name, output in computed.items():  # a block ends after its layers
-        size = tuple(output.shape[2:])
-        earlier = layers.get(size, name)
-        num, num_earlier = (_num_smaller_blocks(layer, size, ends) for layer in (name, earlier))
-        if math.prod(size) > 1 and num <= num_earlier:
-            layers.pop(size, None)
-            layers[size] = name
-    if not layers:
+    survey = _survey(model, x)
+    if survey.unread is not None:
+        name, shape = survey.unread
         raise InvalidSettingError(
-            "Expected a model with convolutional features, but none of its layers gives maps "
-            "(N, C, H, W) of more than one pixel. Name a layer with `layers=[...]`, or guide input "
+            f"Expected layers whose places can be found in the image, but the last one, {name!r}, "
+            f"gives {shape}. Name a layer with `layers=[...]`, and with `reshape` a function that "
+            "makes maps (N, C, H, W) of its output."
+        )
+    if not survey.layers:
+        raise InvalidSettingError(
+            "Expected a model with convolutional features or tokens, but none of its layers gives "
+            "maps of more than one pixel. Name a layer with `layers=[...]`, or guide input "
             "gradients with R3, which needs no maps."
         )
-    return list(layers.values())
+    return list(survey.layers)
 
 
-def _is_map(output: object) -> TypeGuard[Tensor]:
-    return isinstance(output, Tensor) and output.ndim == 4
+def maps_of(
+    model: nn.Module,
+    x: Tensor,
+    outputs: Mapping[str, Tensor],
+    reshape: Reshape | None,
+) -> dict[str, Callable[[Tensor], Tensor]]:
+    """Functions that make maps ``(N, C, H, W)`` of the outputs of layers, by name.
+
+    Args:
+        model: A model that gives logits.
+        x: Images ``(N, C, H, W)``.
+        outputs: Outputs of some layers for these images.
+        reshape: How they become maps; None finds it out.
+    """
+    if reshape is not None:
+        return {n: layout_named(reshape, one, x) for n, one in outputs.items()}
+    layouts = _survey(model, x).layouts
+    for name, output in outputs.items():
+        if name not in layouts:
+            raise InvalidSettingError(
+                f"Expected the layer {name!r} to give maps (N, C, H, W) or tokens whose places can "
+                f"be found in the image, but got {tuple(output.shape)}. Name another layer, or say "
+                "with `reshape` how its output becomes maps."
+            )
+    return {name: layouts[name] for name in outputs}
+
+
+@dataclass(frozen=True)
+class _Survey:
+    """What two passes tell about a model's layers.
+
+    Args:
+        layouts: The layouts of all layers whose output can be read as maps.
+        layers: The last of each resolution.
+        unread: Name and shape of the last output with several axes, if it cannot be read.
+    """
+
+    layouts: Mapping[str, Layout]
+    layers: tuple[str, ...]
+    unread: tuple[str, tuple[int, ...]] | None
+
+
+_surveys: WeakKeyDictionary[nn.Module, tuple[tuple[Any, ...], _Survey]] = WeakKeyDictionary()
+
+
+def _survey(model: nn.Module, x: Tensor) -> _Survey:
+    """Survey a model once; again if a module is exchanged or the images have another size."""
+    if x.ndim != 4 or not len(x):
+        raise InvalidBatchError(
+            f"Expected images (N, C, H, W) to find layers with maps, but got shape "
+            f"{tuple(x.shape)}. Guide or explain other data by input gradients."
+        )
+    signature = (structure_of(model), *map(id, model.modules()), *x.shape[1:])
+    if model not in _surveys or _surveys[model][0] != signature:
+        with hold_model(model), _without_zero_weights(model):
+            _surveys[model] = (signature, _make_survey(model, x))
+    return _surveys[model][1]
+
+
+def _make_survey(model: nn.Module, x: Tensor) -> _Survey:
+    modules = {name: module for name, module in model.named_modules() if name}
+    layouts, unread = _read_layouts(model, modules, x)
+    names = list(layouts)
+    copies = replace_halves(x[0])[1:3]  # both hold noise: at an image of zeros a net may be dead
+    batch = Batch(x=copies, y=torch.zeros(2, dtype=torch.int64, device=x.device))
+    inputs: dict[str, Tensor] = {}
+    tuples: set[str] = set()
+
+    def see(name: str, given: tuple[Any, ...], output: object) -> None:
+        inputs.update(zip([name], given, strict=False))
+        tuples.update([name] if isinstance(output, tuple) else [])
+
+    with _watch({name: modules[name] for name in names}, see):
+        probe = Probe.at_test_time(
+            model, batch, needs_gradient=True, create_graph=False, layers=names
+        )
+    outputs = {name: probe.activations[name] for name in names}
+    alive = _layers_that_count(probe.logits, outputs, layouts)
+    computed = _computed(modules, outputs)
+    ends = {
+        name: layouts[name].num_places
+        for name in computed
+        # No shortcut goes past a chain's layers, nor past a stage that gives a tuple.
+        if not isinstance(modules[name], nn.Sequential) and name not in tuples
+    }
+    computed = [name for name in computed if name in alive and layouts[name].num_places > 1]
+    layers: dict[tuple[int, ...], str] = {}
+    for name in computed:  # a block ends after its layers
+        size = layouts[name].size
+        earlier = layers.get(size, name)
+        if _num_smaller_blocks(name, size, ends) <= _num_smaller_blocks(earlier, size, ends):
+            layers.pop(size, None)
+            layers[size] = name
+    read = {id(outputs[name]): name for name in reversed(computed)}
+    chosen = [_read_by_projection(name, modules, inputs, read) for name in layers.values()]
+    return _Survey(layouts, tuple(dict.fromkeys(chosen)), unread)
+
+
+def _read_layouts(
+    model: nn.Module, modules: Mapping[str, nn.Module], x: Tensor
+) -> tuple[dict[str, Layout], tuple[str, tuple[int, ...]] | None]:
+    """The layouts of layers in the order of execution, and the last output if it cannot be read."""
+    copies, image = replace_halves(x[0]), tuple(x.shape[2:])
+    by_shape: dict[tuple[int, ...], Layout] = {}
+    found: dict[str, Layout | None] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def read(name: str, given: tuple[Any, ...], output: Any) -> None:
+        del given
+        output = output[0] if type(output) is tuple and output else output
+        shape = tuple(output.shape) if isinstance(output, Tensor) else ()
+        if len(shape) not in (3, 4) or min(shape[1], shape[-1]) == 1 and len(shape) == 3:
+            return
+        is_ours = shape[0] == len(copies) and output.is_floating_point()
+        known = by_shape.get(shape)
+        layout = find_layout(modules[name], output, image, known) if is_ours else None
+        if layout is not None:
+            by_shape.setdefault(shape, layout)
+        if layout is None and bool((output == output[:1]).all()):
+            return  # it does not depend on the image, or is a single row
+        found.pop(name, None)
+        found[name], shapes[name] = layout, shape
+
+    with ExitStack() as contexts:
+        for context in (test_time_mode(model), out_of_place(model), torch.no_grad()):
+            contexts.enter_context(context)
+        contexts.enter_context(_watch(modules, read))
+        model(copies)
+    last = next(reversed(found), None)
+    unread = (last, shapes[last]) if last is not None and found[last] is None else None
+    return {name: layout for name, layout in found.items() if layout is not None}, unread
+
+
+def _layers_that_count(
+    logits: Tensor, outputs: Mapping[str, Tensor], layouts: Mapping[str, Layout]
+) -> set[str]:
+    """The layers on whose places the logits depend."""
+    if not outputs:
+        return set()
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.rand(logits.shape, generator=generator).to(logits)  # a plain sum may cancel
+    weights = weights * torch.finfo(logits.dtype).max ** 0.5  # and small gradients vanish early on
+    with torch.enable_grad():
+        gradients = torch.autograd.grad(
+            (weights * logits).sum(), list(outputs.values()), allow_unused=True
+        )
+    named = zip(outputs, gradients, strict=True)
+    given = {name: gradient for name, gradient in named if gradient is not None}
+    alive = {name for name, gradient in given.items() if bool(layouts[name](gradient).any())}
+    return alive or set(given)  # all maps of a dead net are zero, whichever layer is taken
+
+
+def _computed(modules: Mapping[str, nn.Module], outputs: Mapping[str, Tensor]) -> list[str]:
+    """The layers that give what a layer with features computed, in the order of execution."""
+    made: set[int] = set()
+    copied: set[int] = set()  # by a layer without features, and what blocks hand on of it
+    for name, output in outputs.items():
+        if not isinstance(modules[name], _WITHOUT_FEATURES):
+            made.add(id(output))
+        elif id(output) not in made:
+            copied.add(id(output))
+    return [
+        name
+        for name, output in outputs.items()
+        if id(output) not in copied and not isinstance(modules[name], _WITHOUT_FEATURES)
+    ]
+
+
+def _read_by_projection(
+    name: str,
+    modules: Mapping[str, nn.Module],
+    inputs: Mapping[str, Tensor],
+    read: Mapping[int, str],
+) -> str:
+    """The layer that a linear layer reads: keys and values of an attention are parts of one."""
+    if not isinstance(modules[name], nn.Linear) or name not in inputs:
+        return name
+    return read.get(id(inputs[name]), name)
+
+
+@contextmanager
+def _watch(
+    modules: Mapping[str, nn.Module], see: Callable[[str, tuple[Any, ...], Any], None]
+) -> Iterator[None]:
+    """Call ``see`` with the name, the arguments and the output of each layer that runs."""
+
+    def hook_of(name: str) -> Callable[[nn.Module, tuple[Any, ...], Any], None]:
+        return lambda module, given, output: see(name, given, output)
+
+    hooks = [module.register_forward_hook(hook_of(name)) for name, module in modules.items()]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def _without_zero_weights(model: nn.Module) -> Iterator[None]:
+    """Replace weights that are all zero: behind a head of zeros nothing seems to count."""
+    replaced = []
+    generator = torch.Generator().manual_seed(0)
+    for module in model.modules():
+        for name, weight in module._parameters.items():
+            if weight is not None and weight.ndim > 1 and not bool(weight.any()):
+                drawn = torch.rand(weight.shape, generator=generator).to(weight)
+                replaced.append((module, name, weight))
+                module._parameters[name] = nn.Parameter(drawn - 0.5, weight.requires_grad)
+    try:
+        yield
+    finally:
+        for module, name, weight in replaced:
+            module._parameters[name] = weight
 
 
 def _num_smaller_blocks(name: str, size: tuple[int, ...], ends: Mapping[str, int]) -> int:

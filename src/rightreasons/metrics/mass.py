@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.explainers import GradCAM
+from rightreasons.explainers.feature_maps import Reshape, checked_reshape
 from rightreasons.explainers.spatial_layers import last_spatial_layer
 from rightreasons.metrics.metric import (
     Metric,
@@ -54,6 +55,7 @@ class CamMass(MassMetric):
         layer: Name of the layer whose maps are measured; None is the last one that has any. With
             several names a sample's fraction is the mean over those whose map is not zero.
         target: What is differentiated.
+        reshape: How the layer's output becomes maps, see `ClassActivation`; None finds it out.
 
     References:
         adachi2022learning
@@ -62,10 +64,14 @@ class CamMass(MassMetric):
     name = "cam_mass"
 
     def __init__(
-        self, *, layer: str | Sequence[str] | None = None, target: Target | str = Target.LOGIT
+        self,
+        *,
+        layer: str | Sequence[str] | None = None,
+        target: Target | str = Target.LOGIT,
+        reshape: Reshape | None = None,
     ) -> None:
         super().__init__()
-        self.layer = layer
+        self.layer, self.reshape = layer, checked_reshape(reshape)
         self.target = Target(target)
         self._explainer: GradCAM | None = None
 
@@ -78,7 +84,7 @@ class CamMass(MassMetric):
     def measure(self, probe: Probe) -> Rows:
         if self._explainer is None:  # one model is measured between two calls of `prepare`
             layer = self.layer or last_spatial_layer(probe.model, probe.features.detach())
-            self._explainer = GradCAM(layers=layer, target=self.target)
+            self._explainer = GradCAM(layers=layer, target=self.target, reshape=self.reshape)
         cam = self._explainer(probe.model, probe.features.detach(), probe.batch.y)
         if cam.shape[1] > 1:
             total = cam.sum(dim=(2, 3), keepdim=True)

@@ -1,8 +1,12 @@
-"""Models: the papers' small nets, residual nets and VGG, each by its function or by name."""
+"""Models: the papers' small nets, residual nets and VGG, and adapters for models of others."""
 
 from rightreasons.models.attention_branch import AttentionBranch as AttentionBranch
 from rightreasons.models.attention_branch import attention_branch as attention_branch
 from rightreasons.models.efficientnet_lite import efficientnet_lite0 as efficientnet_lite0
+from rightreasons.models.foreign import Binary as Binary
+from rightreasons.models.foreign import HuggingFace as HuggingFace
+from rightreasons.models.foreign import binary as binary
+from rightreasons.models.foreign import huggingface as huggingface
 from rightreasons.models.lenet import lenet as lenet
 from rightreasons.models.mlp import mlp as mlp
 from rightreasons.models.mlp import mlp2 as mlp2
@@ -30,15 +34,19 @@ from rightreasons.models.weights import load_weights as load_weights
 __all__ = [
     "Abstaining",
     "AttentionBranch",
+    "Binary",
+    "HuggingFace",
     "LoadedWeights",
     "Normalise",
     "SelectiveHeads",
     "abstaining",
     "attention_branch",
+    "binary",
     "create",
     "derma_net",
     "describe",
     "efficientnet_lite0",
+    "huggingface",
     "isic_net",
     "lenet",
     "load_weights",

@@ -1,7 +1,7 @@
 """ReFF: Grad-CAM maps of several layers stay outside the mask (Adachi et al. 2022).
 
 The three members differ in how they compare a map with the mask. All need masks and a model with
-convolutional features.
+convolutional features or tokens.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from rightreasons.core.model_modes import innermost
 from rightreasons.core.norms import sample_norm
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.explainers.feature_maps import Reshape, checked_reshape
 from rightreasons.explainers.grad_cam import activation_gradients
 from rightreasons.explainers.spatial_layers import resolution_layers
 from rightreasons.objectives.auto_weight import Growing
@@ -49,13 +50,14 @@ class CamTerm(Growing, Term):
     without a mask (`Batch.guided`) add nothing.
 
     Args:
-        layers: Names of layers that give maps ``(N, C, H, W)``, or one name. None takes the last
-            block of each resolution (`resolution_layers`), found once for each model.
+        layers: Names of layers that give maps, or one name. None takes the last block of each
+            resolution (`resolution_layers`), found once for each model.
         layer_weights: One weight for each layer, from the first to the last; None takes those of
             `default_weight`.
         target: The output that is differentiated, the label's logit as in the paper.
         ramp: Share of training over which the term grows to its weight. The maps of an untrained
             model mean nothing, and a strong term would keep it from learning.
+        reshape: How outputs of the layers become maps, see `ClassActivation`; None finds it out.
     """
 
     needs_gradient = True
@@ -67,8 +69,10 @@ class CamTerm(Growing, Term):
         layer_weights: Sequence[float] | None = None,
         target: Target | str = Target.LOGIT,
         ramp: float = 0.0,
+        reshape: Reshape | None = None,
     ) -> None:
         super().__init__()
+        self.reshape = checked_reshape(reshape)
         self.layers = () if layers is None else _checked_names(layers)
         self.layer_weights = None
         if layer_weights is not None:
@@ -122,7 +126,7 @@ class CamTerm(Growing, Term):
             )
         total = probe.logits.new_zeros(len(mask))
         for number, (activation, gradient) in enumerate(
-            activation_gradients(probe, layers, self.target)
+            activation_gradients(probe, layers, self.target, reshape=self.reshape)
         ):
             heat = torch.einsum("nc,nchw->nhw", gradient.mean(dim=(2, 3)), activation)
             cam, alive = normalised_map(heat.to(total.dtype), size)
