@@ -19,6 +19,7 @@ from rightreasons.objectives import (
     AdvR4,
     CertR4,
     CosineAlignment,
+    CounterExamples,
     CrossEntropy,
     Density,
     GroupDRO,
@@ -69,6 +70,7 @@ TERMS = {
     ),
     "ibp_ex": (lambda: IbpEx(), False),
     "pgd_ex": (lambda: PgdEx(), True),
+    "counterexamples": (lambda: CounterExamples(), True),
     "input_gradient": (lambda: InputGradient(), False),
     "input_gradient loss": (lambda: InputGradient(target="loss", norm="squared_l2"), False),
     "l2_alignment": (lambda: L2Alignment(detach_source=False, epsilon=1.0), True),
@@ -119,7 +121,7 @@ UNGUIDED = (
     *("one_sided", *ALIGNING, *SMOOTHING),
 )
 MASKED = [name for name in TERMS if not name.startswith(UNGUIDED)]
-ON_GRADIENTS = [name for name in MASKED if not name.startswith(("ibp_ex", "pgd_ex"))]
+ON_GRADIENTS = [name for name in MASKED if not name.startswith(("ibp_ex", "pgd_ex", "counter"))]
 
 
 @pytest.fixture(params=TERMS)
@@ -208,7 +210,8 @@ def test_leaves_the_model_as_a_plain_pass_would(term, tiny_batch):
     ).double()
     model[1].eval()
     plain = copy.deepcopy(model)
-    plain(tiny_batch.x)
+    torch.manual_seed(0)
+    plain(term.alter(tiny_batch).x)
     modes = [module.training for module in model.modules()]
     for frozen in (False, True):
         twin = copy.deepcopy(model)
@@ -243,7 +246,9 @@ def test_an_all_zero_mask_is_exactly_erm(name, tiny_net, tiny_batch):
     blank = tiny_batch.replace(mask=torch.zeros_like(tiny_batch.mask))
     tiny_net.eval()
     erm = rr.recipes.erm()(tiny_net, blank)
-    guided = (CrossEntropy() + 10.0 * TERMS[name][0]())(tiny_net, blank)
+    term = TERMS[name][0]()
+    objective = term.as_objective() if term.is_task else CrossEntropy() + 10.0 * term
+    guided = objective(tiny_net, blank)
     assert torch.equal(erm.total, guided.total)
     plain = torch.autograd.grad(erm.total, list(tiny_net.parameters()))
     penalised = torch.autograd.grad(guided.total, list(tiny_net.parameters()))

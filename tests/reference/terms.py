@@ -254,3 +254,22 @@ def divergence(expected, given):
         total = sum(math.exp(value) for value in row)
         logs.append([value - math.log(total) for value in row])
     return sum(math.exp(p) * (p - q) for p, q in zip(*logs, strict=True))
+
+
+def moved_content(x, mask, donor_x, donor_mask):
+    """One image whose masked box gets a donor's masked box, pixel by pixel."""
+    channels, height, width = x.shape
+    own = [(r, c) for r in range(height) for c in range(width) if mask[0, r, c] > 0]
+    theirs = [(r, c) for r in range(height) for c in range(width) if donor_mask[0, r, c] > 0]
+    result = x.clone()
+    if not own or not theirs:
+        return result
+    (top, left), (bottom, right) = map(min, zip(*own)), map(max, zip(*own))  # noqa: B905
+    (d_top, d_left), (d_bottom, d_right) = map(min, zip(*theirs)), map(max, zip(*theirs))  # noqa: B905
+    for r, c in own:
+        d_r = d_top + int((r - top + 0.5) * (d_bottom - d_top + 1) / (bottom - top + 1))
+        d_c = d_left + int((c - left + 0.5) * (d_right - d_left + 1) / (right - left + 1))
+        for k in range(channels):
+            share = float(mask[0, r, c])
+            result[k, r, c] = (1 - share) * x[k, r, c] + share * donor_x[k, d_r, d_c]
+    return result

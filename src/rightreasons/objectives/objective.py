@@ -42,7 +42,7 @@ class Loss:
             the input.
         parts: Each term's mean over the samples, unweighted, with its graph.
         weights: The factor of each part.
-        logits: The model's logits ``(N, K)``, detached.
+        logits: The model's logits for the samples ``(N, K)``, detached.
         parameters: The model's trainable parameters.
         stops: Leaves at which ``total.backward()`` stops; None is every leaf of the graph.
     """
@@ -127,6 +127,17 @@ class Term(_Summand):
         """
         del data, num_passes
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Take note of the epoch, for draws that change with it; `fit` calls it."""
+        del epoch
+
+    def alter(self, batch: Batch) -> Batch:
+        """Change the batch before the pass that all terms share; the same batch by default.
+
+        A term may append copies. The samples themselves, or what replaces them, come first.
+        """
+        return batch
+
     @property
     def name(self) -> str:
         """The class's name in snake case."""
@@ -192,6 +203,9 @@ class Objective(_Summand):
         """Evaluate every term on one shared pass of ``model`` over ``batch``."""
         if not len(batch):
             raise InvalidBatchError("Expected a batch with at least one sample, but got none.")
+        size = len(batch)
+        for term in self.terms.values():
+            batch = term.alter(batch)  # type: ignore[operator]
         parameters = _trainable(model)
         differentiates_input = any(term.needs_gradient for term in self.terms.values())
         if differentiates_input:
@@ -203,12 +217,18 @@ class Objective(_Summand):
         self._observe_gradients(parts, parameters, len(batch))
         weights = self.weights
         total = torch.stack([weights[name] * part for name, part in parts.items()]).sum()
-        return Loss(restrict_backward(total, stops), parts, weights, logits, parameters, stops)
+        total = restrict_backward(total, stops)
+        return Loss(total, parts, weights, logits[:size], parameters, stops)
 
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
         """Show every term the training data before the first step; `fit` does this."""
         for term in self.terms.values():
             term.prepare(data, num_passes=num_passes)  # type: ignore[operator]
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Tell every term the epoch, from 0; `fit` does this."""
+        for term in self.terms.values():
+            term.begin_epoch(epoch)  # type: ignore[operator]
 
     @property
     def weights(self) -> dict[str, float]:

@@ -12,6 +12,7 @@ from rightreasons.objectives.abn import abn
 from rightreasons.objectives.adversarial_training import at_fgsm, at_pgd
 from rightreasons.objectives.alignment import alignment, l2_alignment
 from rightreasons.objectives.atex import atex
+from rightreasons.objectives.counterexamples import counterexamples
 from rightreasons.objectives.curvature import cure, hessian
 from rightreasons.objectives.density import density, group_dro_density
 from rightreasons.objectives.dro import cvar_dro, group_dro
@@ -36,6 +37,7 @@ __all__ = [
     "at_pgd",
     "atex",
     "cert_r4",
+    "counterexamples",
     "cure",
     "cvar_dro",
     "deep_gamblers",
@@ -76,6 +78,7 @@ RECIPES: Registry[Objective] = Registry(
             at_pgd,
             atex,
             cert_r4,
+            counterexamples,
             cure,
             cvar_dro,
             deep_gamblers,

@@ -231,6 +231,7 @@ def _train(
     log.restart(progress.history)
     for epoch in range(progress.epoch, training.settings.epochs):
         clock = time.monotonic()
+        training.objective.begin_epoch(epoch)
         updates = schedule.updates(epoch)[progress.update :]
         rows = [microbatch.rows for update in updates for microbatch in update]
         batches = training.data.at_epoch(epoch).batches(rows)

@@ -1,0 +1,327 @@
+"""Copies of samples whose masked features have other values: counterexamples to a shortcut."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rightreasons.core.checks import check_choice
+from rightreasons.core.rng import random_stream, sample_noise
+from rightreasons.datasets.dataset import Dataset
+from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.types import Batch
+
+__all__ = ["Replacement", "Source", "fill_in", "move_content"]
+
+Source = Literal["auto", "samples", "pasted", "background", "noise", "blur", "mean", "mix"] | float
+SOURCES: tuple[str, ...] = get_args(get_args(Source)[0])
+MIXED: tuple[Source, ...] = ("samples", "noise", "blur", "mean")
+
+NUM_SEEN = 2048
+"""Most samples that are looked at to choose a source and to find donors."""
+BANK_BYTES = 2**27
+"""Most memory for donors."""
+BACKGROUND_SHARE = 0.5
+"""Masks that cover more of the sample than this are backgrounds."""
+UNEVEN = 0.2
+"""Classes whose shares of samples with a mask differ by more than this carry masks unevenly."""
+
+
+class Replacement:
+    r"""Gives the masked features of samples other values.
+
+    ================ =====================================================================
+    ``"samples"``    another sample's masked content, at the sample's own place
+    ``"pasted"``     as ``"samples"``, or removed (``"blur"``), with equal probability; a sample
+                     without a mask is changed where the other sample has its mask
+    ``"background"`` everything masked comes from another sample, whose unmasked part is filled in
+    ``"noise"``      uniform in the valid range
+    ``"blur"``       what surrounds the masked part, carried over it; for columns the mean
+    ``"mean"``       the mean of the data, for each channel or column
+    a number         that value
+    ``"mix"``        one of samples, noise, blur and mean, drawn for each copy
+    ``"auto"``       ``"background"`` if masks cover more than half of an image; ``"pasted"`` if
+                     some classes carry masks more often than others; else ``"samples"``
+    ================ =====================================================================
+
+    ``"pasted"`` makes the *presence* of the masked content independent of the class too. Other
+    samples' contents alone cannot: if only dogs have a tag, every copy of a dog has one.
+
+    Soft masks blend. Samples without an annotation stay as they are. What is drawn depends on the
+    seed, the sample's index and the epoch, never on the batch. Without `prepare`, other samples
+    are those of the batch, and the draws come from torch's random state.
+
+    Args:
+        source: One of these.
+        seed: Random seed for the draws.
+
+    Example:
+        >>> batch = Batch(
+        ...     x=torch.tensor([[1.0, 2.0], [3.0, 4.0]]),
+        ...     y=torch.tensor([0, 1]),
+        ...     mask=torch.tensor([[0.0, 1.0], [0.0, 1.0]]),
+        ... )
+        >>> Replacement("samples")(batch)
+        tensor([[1., 4.],
+                [3., 2.]])
+    """
+
+    def __init__(self, source: Source = "auto", *, seed: int = 0) -> None:
+        if isinstance(source, str):
+            check_choice("source", source, SOURCES)
+        self.source = source
+        self.seed = seed
+        self._chosen: Source | None = None
+        self._donors: Batch | None = None
+        self._range: tuple[float, float] | None = None
+
+    def prepare(self, data: Dataset) -> None:
+        """Choose the source for ``data``, and keep some of its samples as donors.
+
+        Raises:
+            InvalidBatchError: No sample has a mask.
+        """
+        if not data.has_masks:
+            raise InvalidBatchError(
+                "Expected data with masks (1 where the model must not look), but got none. "
+                "Use data with masks, or a method without."
+            )
+        order = torch.from_numpy(random_stream(self.seed, "replacement").permutation(len(data)))
+        seen = [data.take(rows) for rows in torch.split(order[:NUM_SEEN].sort().values, 256)]
+        masked = [part[_has_mask(part)] for part in seen]
+        if not any(map(len, masked)):
+            raise InvalidBatchError(
+                f"Expected masked features in at least one of {len(order[:NUM_SEEN])} samples, but "
+                "all masks are empty. Check the masks."
+            )
+        self._chosen = self._choose(seen)
+        self._range = data.card.valid_range
+        sample = next(part for part in masked if len(part))
+        most = max(2, BANK_BYTES // (sample.x[0].nbytes + 1))
+        self._donors = Batch.collate([part for part in masked if len(part)])[:most]
+
+    @property
+    def chosen(self) -> Source:
+        """The source in use: what ``"auto"`` stands for, once there are data."""
+        return self.source if self._chosen is None else self._chosen
+
+    def __call__(self, batch: Batch, *, epoch: int = 0) -> Tensor:
+        """The inputs of ``batch`` with other masked features, shaped as ``batch.x``."""
+        if batch.mask is None:
+            raise InvalidBatchError(
+                "Expected a batch with a `mask` (1 where the model must not look), but got none. "
+                "Use data with masks, or a method without."
+            )
+        if not batch.x.is_floating_point():
+            raise InvalidBatchError(
+                f"Expected floating-point features to replace, but got {batch.x.dtype}."
+            )
+        index, seed = batch.index, self.seed * 1_000_003 + epoch
+        if self._donors is None or index is None:
+            index = torch.arange(len(batch), device=batch.x.device)
+            seed = int(torch.randint(2**31, ()))
+        source = self._choose([batch]) if self._chosen is None else self._chosen
+        draws = sample_noise(index, (3,), num_draws=1, seed=seed)[0].to(batch.x.device)
+        if source != "mix":
+            altered = self._replace(batch, source, draws, index, seed)
+        else:
+            kind = (draws[:, 2] * len(MIXED)).long()
+            altered = batch.x
+            for number, one in enumerate(MIXED):
+                chosen = (kind == number).reshape(-1, *[1] * (batch.x.ndim - 1))
+                altered = torch.where(
+                    chosen, self._replace(batch, one, draws, index, seed), altered
+                )
+        guided = batch.guided
+        if guided is None:
+            return altered
+        return torch.where(guided.reshape(-1, *[1] * (batch.x.ndim - 1)), altered, batch.x)
+
+    def _replace(
+        self, batch: Batch, source: Source, draws: Tensor, index: Tensor, seed: int
+    ) -> Tensor:
+        x = batch.x
+        mask = batch.mask.to(x)  # type: ignore[union-attr]
+        if source == "noise":
+            low, high = self._valid_range()
+            noise = sample_noise(index, x.shape[1:], num_draws=1, seed=seed + 1)[0].to(x)
+            return torch.lerp(x, low + (high - low) * noise, mask.expand_as(x))
+        if source == "blur":
+            return self._remove(x, mask)
+        if source == "mean":
+            return torch.lerp(x, self._mean(x).expand_as(x), mask.expand_as(x))
+        if not isinstance(source, str):
+            return torch.lerp(x, torch.full_like(x, source), mask.expand_as(x))
+        donors = self._draw(batch, draws[:, 0])
+        donor_mask = donors.mask.to(x)  # type: ignore[union-attr]
+        donor_x = donors.x.to(x)
+        if source == "background":
+            core = (1 - donor_mask).expand_as(x)
+            return torch.lerp(x, fill_in(donor_x, core), mask.expand_as(x))
+        if source == "samples":
+            return move_content(x, mask, donor_x, donor_mask)
+        has_mask = (mask != 0).flatten(1).any(dim=1).reshape(-1, *[1] * (x.ndim - 1))
+        place = torch.where(has_mask, mask, donor_mask)
+        moved = move_content(x, place, donor_x, donor_mask)
+        keeps = (draws[:, 1] < 0.5).reshape(-1, *[1] * (x.ndim - 1))
+        return torch.where(keeps, moved, self._remove(x, place))
+
+    def _remove(self, x: Tensor, mask: Tensor) -> Tensor:
+        if x.ndim == 4:
+            return fill_in(x, mask)
+        return torch.lerp(x, self._mean(x).expand_as(x), mask.expand_as(x))
+
+    def _mean(self, x: Tensor) -> Tensor:
+        """The mean of each channel of an image, or of each other feature."""
+        values = x if self._donors is None else self._donors.x.to(x)
+        return values.mean(dim=(0, 2, 3) if x.ndim == 4 else 0, keepdim=True)
+
+    def _valid_range(self) -> tuple[float, float]:
+        if self._range is None:
+            raise InvalidSettingError(
+                "Expected to know the valid range of the features before noise is drawn, but "
+                "nobody said. Call objective.prepare(data, num_passes=...) before the first step; "
+                "fit() does."
+            )
+        return self._range
+
+    def _draw(self, batch: Batch, draws: Tensor) -> Batch:
+        """A donor for each sample, never itself where there is another."""
+        if self._donors is None or batch.index is None:
+            donors = batch[_has_mask(batch)]
+            own = torch.arange(len(batch), device=draws.device)[_has_mask(batch)]
+            index = torch.arange(len(batch), device=draws.device)
+            donors = donors if len(donors) else batch
+            own = own if len(own) else index
+        else:
+            donors = self._donors
+            own, index = donors.index.to(draws.device), batch.index  # type: ignore[union-attr]
+        # A sample that is among the donors skips itself: the numbers behind it move up by one.
+        where = (own[None] == index[:, None]).to(draws.device)  # (N, D)
+        is_donor = where.any(dim=1) & (len(own) > 1)
+        drawn = (draws * (len(own) - is_donor.long())).long()
+        drawn += (is_donor & (drawn >= where.long().argmax(dim=1))).long()
+        return donors[drawn.clamp(max=len(own) - 1).to(donors.x.device)].to(batch.x.device)
+
+    def _choose(self, seen: list[Batch]) -> Source:
+        if self.source != "auto":
+            return self.source
+        has_mask = torch.cat([_has_mask(part) for part in seen]).cpu()
+        counts = [
+            torch.ones(len(part)).bool() if part.annotated is None else part.annotated.cpu()
+            for part in seen
+        ]
+        annotated, labels = torch.cat(counts), torch.cat([part.y.cpu() for part in seen])
+        shares = [
+            float(has_mask[of_class].double().mean())
+            for y in torch.unique(labels[annotated])
+            if int((of_class := annotated & (labels == y)).sum()) >= 5
+        ]
+        if shares and max(shares) - min(shares) > UNEVEN:
+            return "pasted"
+        covered = [part.mask[_has_mask(part)].double() for part in seen if part.mask is not None]
+        area = torch.cat([one.flatten(1).mean(dim=1) for one in covered])
+        is_image = seen[0].x.ndim == 4
+        return "background" if is_image and float(area.mean()) > BACKGROUND_SHARE else "samples"
+
+
+def move_content(x: Tensor, mask: Tensor, donor_x: Tensor, donor_mask: Tensor) -> Tensor:
+    """Put the donors' masked content where the samples' masks are.
+
+    In images the box around a donor's mask is stretched to the box around the sample's mask. Where
+    the donor has no mask in it, the sample's surroundings are carried over. Other features, such
+    as columns, take the donor's value of the same feature. A sample or donor without a mask leaves
+    ``x`` as it is.
+
+    Args:
+        x: The samples, ``(N, *S)``.
+        mask: Their masks, ``(N, *M)``, which broadcast to ``x``.
+        donor_x: The donors, ``(N, *S)``.
+        donor_mask: The donors' masks, ``(N, *M)``.
+
+    Example:
+        >>> x, mask = torch.zeros(1, 1, 1, 4), torch.tensor([[[[0.0, 0.0, 1.0, 1.0]]]])
+        >>> donor_x, donor_mask = torch.tensor([[[[5.0, 6.0, 7.0, 8.0]]]]), mask.flip(3)
+        >>> move_content(x, mask, donor_x, donor_mask)
+        tensor([[[[0., 0., 5., 6.]]]])
+    """
+    if x.ndim != 4:
+        return torch.lerp(x, donor_x, mask.expand_as(x))
+    rows = _stretch(_extent(mask, 3), _extent(donor_mask, 3), x.shape[2])  # (N, H)
+    columns = _stretch(_extent(mask, 2), _extent(donor_mask, 2), x.shape[3])  # (N, W)
+    sample = torch.arange(len(x), device=x.device)[:, None, None]
+    at = (sample, slice(None), rows[:, :, None], columns[:, None, :])
+    moved = donor_x[at].permute(0, 3, 1, 2)
+    moved_mask = donor_mask.expand(-1, donor_mask.shape[1], *x.shape[2:])[at].permute(0, 3, 1, 2)
+    covers_all = bool((moved_mask[(mask > 0).expand_as(moved_mask)] == 1).all())
+    content = moved if covers_all else torch.lerp(fill_in(x, mask), moved, moved_mask.expand_as(x))
+    has_donor = (donor_mask > 0).flatten(1).any(dim=1).reshape(-1, 1, 1, 1)
+    return torch.where(has_donor & (mask > 0), torch.lerp(x, content, mask.expand_as(x)), x)
+
+
+def fill_in(x: Tensor, mask: Tensor) -> Tensor:
+    """Carry the surroundings of the masked part over it, coarser with distance.
+
+    Images are halved until every pixel has an unmasked neighbour; each size fills the next larger
+    one. A fully masked image becomes its mean. Other features take the mean of the unmasked ones.
+
+    Args:
+        x: The samples, ``(N, *S)``.
+        mask: ``(N, *M)`` in [0, 1], which broadcasts to ``x``.
+
+    Example:
+        >>> x, mask = torch.tensor([[[[1.0, 9.0, 1.0]]]]), torch.tensor([[[[0.0, 1.0, 0.0]]]])
+        >>> fill_in(x, mask)
+        tensor([[[[1., 1., 1.]]]])
+    """
+    if x.ndim != 4:
+        kept = 1 - mask.expand_as(x)
+        mean = (kept * x).flatten(1).sum(dim=1) / kept.flatten(1).sum(dim=1).clamp(min=1e-6)
+        return torch.lerp(x, mean.reshape(-1, *[1] * (x.ndim - 1)).expand_as(x), 1 - kept)
+    kept = (1 - mask).expand_as(x)
+    empty = kept.flatten(1).amax(dim=1).reshape(-1, 1, 1, 1) == 0
+    kept = torch.where(empty, torch.ones_like(kept), kept)
+    filled = _pull(x * kept, kept)
+    filled = torch.where(empty, x.mean(dim=(2, 3), keepdim=True).expand_as(x), filled)
+    return torch.lerp(x, filled, mask.expand_as(x))
+
+
+def _pull(total: Tensor, kept: Tensor) -> Tensor:
+    """Fill the holes of ``total / kept`` with those of half the size, where ``kept`` is small."""
+    own = total / kept.clamp(min=1e-6)
+    if max(total.shape[2:]) == 1 or float(kept.amin()) >= 1:
+        return own
+    half = (min(2, total.shape[2]), min(2, total.shape[3]))
+    pooled = [
+        functional.avg_pool2d(part, half, ceil_mode=True, count_include_pad=False)
+        for part in (total, kept)
+    ]
+    weight = (pooled[1] * half[0] * half[1]).clamp(max=1)
+    coarse = _pull(pooled[0] / pooled[1].clamp(min=1e-6) * weight, weight)
+    grown = functional.interpolate(coarse, total.shape[2:], mode="bilinear", align_corners=False)
+    return torch.lerp(grown, own, kept)
+
+
+def _extent(mask: Tensor, across: int) -> tuple[Tensor, Tensor]:
+    """First and last masked place along the axis that is left, ``(N,)`` each."""
+    masked = (mask > 0).any(dim=1).any(dim=across - 1)  # (N, L)
+    first = masked.long().argmax(dim=1)
+    last = masked.shape[1] - 1 - masked.flip(1).long().argmax(dim=1)
+    return first, last
+
+
+def _stretch(own: tuple[Tensor, Tensor], donor: tuple[Tensor, Tensor], length: int) -> Tensor:
+    """For each place of the samples the place in the donor's box, ``(N, length)``."""
+    size, donor_size = own[1] - own[0] + 1, donor[1] - donor[0] + 1
+    places = torch.arange(length, device=size.device)[None] - own[0][:, None]
+    scaled = (2 * places + 1) * donor_size[:, None] // (2 * size[:, None])
+    return (donor[0][:, None] + scaled).clamp(0, length - 1)
+
+
+def _has_mask(batch: Batch) -> Tensor:
+    if batch.mask is None:
+        return torch.zeros(len(batch), dtype=torch.bool, device=batch.x.device)
+    return (batch.mask != 0).flatten(1).any(dim=1)
