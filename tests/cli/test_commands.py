@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -141,6 +142,18 @@ def test_the_installed_command_fails_politely(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("Error: Expected a data set, but got 'nothing'.")
     assert "Traceback" not in done.stderr
+
+
+def test_a_run_can_be_resumed_and_measured_with_smaller_passes(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    done = in_process("train", "--resume", "--max-rows", "64", "--out", tmp_path / "run", "--json")
+    assert done.exit_code == 0, done.output
+    (resumed,) = json.loads(done.stdout)
+    assert resumed["training"]["max_rows"] == 64
+    before = json.loads((run / "results.json").read_text())["metrics"]["test"]
+    assert resumed["metrics"]["test"] == pytest.approx(before, rel=1e-4)
+    done = in_process("evaluate", run, "--metrics", "accuracy", "--max-rows", "0")
+    assert done.exit_code == 2
 
 
 @pytest.mark.slow

@@ -94,7 +94,7 @@ def test_settings_out_of_range(settings, words):
 
 
 def test_rows_come_once_and_under_the_ceiling():
-    for ceiling, sizes in ((None, [6]), (4, [4, 2]), (1, [1] * 6), (99, [6])):
+    for ceiling, sizes in ((6, [6]), (4, [4, 2]), (1, [1] * 6), (99, [6])):
         parts = list(stacked_rows(2, 3, ceiling, torch.device("cpu")))
         assert [len(copies) for copies, _ in parts] == sizes
         pairs = [pair for part in parts for pair in zip(*(p.tolist() for p in part), strict=True)]

@@ -3,10 +3,10 @@ import torch
 from torch import nn
 
 import rightreasons as rr
+from rightreasons.core import memory
 from rightreasons.datasets import InMemory
 from rightreasons.errors import InvalidBatchError, InvalidSettingError, UnknownNameError
 from rightreasons.metrics import Accuracy, GroupAccuracy, Metric
-from rightreasons.training import evaluate as evaluation
 from rightreasons.training.evaluate import evaluate_parts
 
 X = torch.arange(30.0).reshape(10, 3) / 30
@@ -101,13 +101,36 @@ def test_no_metrics_no_values_and_no_empty_batches():
         rr.evaluate(net(), BATCH, batch_size=0)
 
 
-def test_gradients_are_taken_only_if_a_metric_asks():
-    metric = Seen()
-    rr.evaluate(net(), BATCH, [metric])
-    assert not metric.probes[0].logits.requires_grad
-    metric = Seen()
-    rr.evaluate(net(), BATCH, [metric, "input_gradient_mass"])
-    assert metric.probes[0].logits.requires_grad
+def test_a_graph_is_only_there_for_metrics_that_ask_for_gradients():
+    class SeenWithGradients(Seen):
+        name = "seen_with_gradients"
+        needs_gradient = True
+
+    metric, other, calls = Seen(), SeenWithGradients(), []
+    model = net()
+    model.register_forward_hook(lambda *_: calls.append(1))
+    rr.evaluate(model, BATCH, [metric, other, "swap_accuracy"])
+    assert other.probes[0].logits.requires_grad
+    alone = metric.probes[0]
+    assert not alone.logits.requires_grad
+    assert not alone.activations["0"].requires_grad
+    assert len(calls) == 2  # one pass for all, one of swapped copies
+
+
+def test_passes_shrink_to_the_memory_budget_and_values_stay(monkeypatch):
+    names = ["accuracy", "swap_accuracy", "input_gradient_mass", "rps", "insertion"]
+    names += ["adversarial_accuracy", "feature_leakage", "gradient_robustness"]
+    model, rows = net(), []
+    wide = rr.Batch(x=X.repeat(40, 1), y=Y.repeat(40), mask=BATCH.mask.repeat(40, 1))
+    expected = rr.evaluate(model, wide, [*names, "certified_change"])
+    monkeypatch.setattr(memory, "_SMALL", 0)
+    monkeypatch.setattr(memory, "_free_memory", lambda: 4 * 16 * memory.pass_bytes(model, X).graph)
+    hook = model.register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
+    found = rr.evaluate(model, wide, names)
+    hook.remove()  # bounds refuse it
+    found |= rr.evaluate(model, wide, ["certified_change"])
+    assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert 1 < max(rows) <= 16
 
 
 def test_works_where_gradients_are_switched_off():
@@ -175,22 +198,3 @@ def test_parts_take_thresholds_from_validation_data_which_is_measured_first():
     assert test.seen == {"sum": 2.0}
     assert validation.seen is None
     assert found["test"] == {"noted": 1.0, "noted/sum": 0.0}
-
-
-@pytest.mark.parametrize(
-    ("budget", "gradient", "sizes"),
-    # a sample is 3 numbers and gives 4: 12 and 16 bytes, and the graph keeps both
-    [
-        (1 << 20, True, [10]),
-        (112, True, [4, 4, 2]),
-        (1, True, [1] * 10),
-        (192, False, [3, 3, 3, 1]),
-    ],
-)
-def test_passes_fit_into_the_budget(monkeypatch, budget, gradient, sizes):
-    monkeypatch.setitem(evaluation.PASS_BYTES, "cpu", budget)
-    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
-    metric = Seen()
-    metric.needs_gradient = gradient
-    rr.evaluate(model, BATCH, [metric])
-    assert metric.sizes == sizes

@@ -60,7 +60,7 @@ class APGD(OutputAttack):
         num_restarts: Number of searches for each sample that is not fooled yet, and each rival.
         valid_range: Smallest and largest value of a feature; None is no limit.
         seed: Random seed for the draws.
-        max_rows: The most samples that are attacked at once; None is no ceiling.
+        max_rows: The most samples that are attacked at once; None fits a memory budget.
 
     Example:
         >>> model = nn.Linear(2, 2)

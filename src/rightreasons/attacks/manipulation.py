@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from rightreasons.attacks.ball import NORMS, BallNorm, per_sample
 from rightreasons.attacks.output_attack import logits_at_test_time
 from rightreasons.core.checks import check_choice, check_fraction, check_integer, positive_float
+from rightreasons.core.memory import rows_within_budget
 from rightreasons.core.model_modes import innermost
 from rightreasons.core.norms import sample_norm
 from rightreasons.core.rng import sample_noise
@@ -70,7 +71,7 @@ class AttributionManipulation:
         softplus_beta: Sharpness of the Softplus; None attacks the model as it is. Nets that
             `torch.fx` cannot trace need None, and smooth nets can use it.
         seed: Random seed for the first step of untargeted attacks, which begin beside the sample.
-        max_rows: The most samples that are attacked at once; None is no ceiling.
+        max_rows: The most samples that are attacked at once; None fits a memory budget.
 
     Example:
         >>> from rightreasons.explainers import InputGradient
@@ -142,8 +143,9 @@ class AttributionManipulation:
         smooth = core if self.softplus_beta is None else with_softplus(core, self.softplus_beta)
         index = torch.arange(len(x), device=x.device) if index is None else index
         target = None if target is None else target.to(x).expand(len(x), *target.shape[1:])
+        most = self.max_rows or rows_within_budget(core, x, "second_order", ceiling=len(x))
         parts = []
-        for rows in torch.split(torch.arange(len(x), device=x.device), self.max_rows or len(x)):
+        for rows in torch.split(torch.arange(len(x), device=x.device), most):
             targets = None if target is None else target[rows]
             parts.append(self._attack(core, smooth, x[rows], y[rows], targets, index[rows]))
         best, before, after, flipped = (torch.cat(column) for column in zip(*parts, strict=True))

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from rightreasons.attacks.ball import Ball
 from rightreasons.core.checks import check_integer
+from rightreasons.core.memory import rows_within_budget
 from rightreasons.core.model_modes import innermost
 from rightreasons.errors import InvalidBatchError
 from rightreasons.probe.probe import Probe
@@ -48,7 +49,7 @@ class OutputAttack(ABC):
         ball: The set that is searched around each sample.
         num_restarts: Number of searches for each sample that is not fooled yet.
         seed: Random seed for the draws.
-        max_rows: The most samples that are attacked at once; None is no ceiling.
+        max_rows: The most samples that are attacked at once; None fits a memory budget.
     """
 
     def __init__(
@@ -83,9 +84,9 @@ class OutputAttack(ABC):
         """
         core, (x, y, index) = innermost(model), check_samples(x, y, index)
         samples = torch.arange(len(x), device=x.device)
+        most = self.max_rows or rows_within_budget(core, x, "gradients", ceiling=len(x))
         parts = [
-            self._attack(core, x[rows], y[rows], index[rows])
-            for rows in torch.split(samples, self.max_rows or max(1, len(x)))
+            self._attack(core, x[rows], y[rows], index[rows]) for rows in torch.split(samples, most)
         ]
         return Attacked(
             x=torch.cat([part.x for part in parts]),

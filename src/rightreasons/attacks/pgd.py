@@ -50,7 +50,7 @@ class PGD(OutputAttack):
             needs ``random_start``.
         valid_range: Smallest and largest value of a feature; None is no limit.
         seed: Random seed for the draws.
-        max_rows: The most samples that are attacked at once; None is no ceiling.
+        max_rows: The most samples that are attacked at once; None fits a memory budget.
 
     Example:
         >>> model = nn.Linear(2, 2)
@@ -121,7 +121,7 @@ class FGSM(OutputAttack):
         epsilon: The ball's radius, in input units.
         norm: The ball's norm, ``"linf"`` or ``"l2"``.
         valid_range: Smallest and largest value of a feature; None is no limit.
-        max_rows: The most samples that are attacked at once; None is no ceiling.
+        max_rows: The most samples that are attacked at once; None fits a memory budget.
 
     Example:
         >>> model = nn.Linear(2, 2)

@@ -72,7 +72,7 @@ def draw_worst_point(
         return points[0]
     size = size.detached()
     num_rows = points.shape[1]
-    num_stacked = max(1, (masked.max_rows or _CACHE_ROWS) // max(1, num_rows))
+    num_stacked = max(1, masked.rows_for("gradients", _CACHE_ROWS) // max(1, num_rows))
     sizes = [
         size(masked.at(some.flatten(0, 1)).gradient(target)).detach()
         for some in torch.split(points, num_stacked)

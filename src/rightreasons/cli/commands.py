@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,6 +91,8 @@ def train(
     if resume and data is None:
         _refuse_ignored_options(ctx)
         config = load_config(out)
+        if training["max_rows"] is not None:  # how large passes are is the machine's business
+            config = replace(config, max_rows=training["max_rows"])
     elif data is None:
         raise InvalidSettingError(
             "Expected --data NAME, but got none. `rightreasons list data` lists the names."
@@ -119,6 +122,10 @@ def evaluate(
     max_samples: Annotated[
         int | None, typer.Option(help="Number of test samples to measure; all if not given.")
     ] = None,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most rows in a pass; as many as memory allows if not given."),
+    ] = None,
     data_dir: DataDir = None,
     selective: Annotated[
         bool,
@@ -136,7 +143,12 @@ def evaluate(
         print_result(risks, [selective_table(risks)], as_json)
         return
     results = evaluate_run(
-        run, split_names(metrics), data_dir=data_dir, max_samples=max_samples, progress=not as_json
+        run,
+        split_names(metrics),
+        data_dir=data_dir,
+        max_samples=max_samples,
+        max_rows=max_rows,
+        progress=not as_json,
     )
     rows = [[name, f"{value:.4f}"] for name, value in results["metrics"]["test"].items()]
     print_result(results, [(["metric", "test"], rows)], as_json)
@@ -193,7 +205,7 @@ def main() -> None:
 
 
 def _refuse_ignored_options(ctx: typer.Context) -> None:
-    allowed = ("out", "resume", "as_json", "tensorboard")
+    allowed = ("out", "resume", "as_json", "tensorboard", "max_rows")
     given = [
         f"--{name.replace('_', '-')}"
         for name in ctx.params

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rightreasons.core.checks import check_choice
+from rightreasons.core.memory import rows_within_budget
 from rightreasons.core.model_modes import hold_model, innermost
 from rightreasons.errors import InvalidSettingError
 from rightreasons.explainers.subject import Subject
@@ -33,6 +34,8 @@ class Explainer(ABC):
 
     is_differentiable: ClassVar[bool] = True
     """Whether an attribution can have a graph, which a loss or an attack on it needs."""
+    splits_batches: bool = True
+    """Whether samples may be explained in parts, as many at a time as memory allows."""
 
     def __init__(self, *, target: Target | str = Target.LOGIT) -> None:
         self.target = Target(target)
@@ -61,8 +64,19 @@ class Explainer(ABC):
             )
         with hold_model(innermost(model)), torch.set_grad_enabled(create_graph):
             subject = Subject(model, x, y, create_graph=create_graph)
-            attribution = self.attribution(subject)
-        return attribution if create_graph else attribution.detach()
+            if create_graph:
+                return self.attribution(subject)
+            splits = self.splits_batches
+            most = rows_within_budget(model, x, "gradients", ceiling=len(x)) if splits else len(x)
+            if len(x) <= most:
+                return self.attribution(subject).detach()
+            rows = [slice(first, first + most) for first in range(0, len(x), most)]
+            labels = [None if y is None else y[some] for some in rows]
+            subjects = (
+                Subject(model, x[some], label, create_graph=False)
+                for some, label in zip(rows, labels, strict=True)
+            )
+            return torch.cat([self.attribution(subject).detach() for subject in subjects])
 
     @abstractmethod
     def attribution(self, subject: Subject) -> Tensor:

@@ -91,7 +91,7 @@ class SmoothGrad(Explainer):
         sigma: Standard deviation of the noise; 10 to 20 per cent of the range in the paper.
         seed: Random seed for the draws.
         generator: Random generator on the CPU, used instead of ``seed``.
-        max_rows: The most rows in one stacked pass; None sets no limit.
+        max_rows: The most rows in one stacked pass; None fits a memory budget, 256 at most.
         target: The number of the prediction that is explained.
 
     Example:
@@ -111,7 +111,7 @@ class SmoothGrad(Explainer):
         sigma: float = 0.15,
         seed: int = 0,
         generator: torch.Generator | None = None,
-        max_rows: int | None = 256,
+        max_rows: int | None = None,
         target: Target | str = Target.LOGIT,
     ) -> None:
         super().__init__(target=target)
@@ -119,6 +119,7 @@ class SmoothGrad(Explainer):
         self.sigma = positive_float("sigma", sigma)
         self.seed = check_integer("seed", seed, low=0)
         self.generator = generator
+        self.splits_batches = generator is None  # it draws for the whole batch at once
         self.max_rows = None if max_rows is None else check_integer("max_rows", max_rows)
 
     @override
@@ -157,7 +158,7 @@ def averaged_gradient(
             features.
         weights: The weight of each copy, ``(K,)``.
         target: The number of the prediction that is differentiated.
-        max_rows: The most rows in one pass; None sets no limit.
+        max_rows: The most rows in one pass; None fits a memory budget.
 
     Returns:
         ``(N, *S)``.
@@ -166,7 +167,8 @@ def averaged_gradient(
     total = torch.zeros_like(features)
     trailing = (1,) * (features.ndim - 1)
     weights = weights.to(features)
-    for copies, samples in stacked_rows(len(weights), len(features), max_rows, features.device):
+    most = subject.rows_for("gradients", max_rows)
+    for copies, samples in stacked_rows(len(weights), len(features), most, features.device):
         gradient = subject.probe(altered(copies, samples), samples).gradient(target)
         weighted = weights[copies].reshape(-1, *trailing) * gradient
         total = total.index_add(0, samples, weighted.to(total.dtype))
@@ -174,7 +176,7 @@ def averaged_gradient(
 
 
 def stacked_rows(
-    num_copies: int, num_samples: int, max_rows: int | None, device: torch.device
+    num_copies: int, num_samples: int, max_rows: int, device: torch.device
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """The copy and the sample of each row of stacked copies, at most ``max_rows`` at a time.
 
@@ -185,5 +187,5 @@ def stacked_rows(
         [1, 1] [1, 2]
     """
     total = num_copies * num_samples
-    for rows in torch.split(torch.arange(total, device=device), max_rows or total):
+    for rows in torch.split(torch.arange(total, device=device), max_rows):
         yield rows // num_samples, rows % num_samples

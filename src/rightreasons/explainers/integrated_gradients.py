@@ -42,7 +42,7 @@ class IntegratedGradients(Explainer):
             ``x``, or a function of ``x`` such as a blur. For token ids, a baseline of embeddings.
         num_steps: Number of gradients per sample; 20 to 300 in the paper.
         quadrature: ``"gauss_legendre"`` or ``"trapezoid"``.
-        max_rows: The most rows in one stacked pass; None sets no limit.
+        max_rows: The most rows in one stacked pass; None fits a memory budget, 256 at most.
         target: The number of the prediction that is explained.
 
     Example:
@@ -62,7 +62,7 @@ class IntegratedGradients(Explainer):
         baseline: Baseline = 0.0,
         num_steps: int = 50,
         quadrature: Literal["gauss_legendre", "trapezoid"] = "gauss_legendre",
-        max_rows: int | None = 256,
+        max_rows: int | None = None,
         target: Target | str = Target.LOGIT,
     ) -> None:
         super().__init__(target=target)

@@ -35,7 +35,7 @@ class Occlusion(Explainer):
         window: Side of the window, in pixels, columns or tokens.
         stride: Distance between windows, at most ``window``; None takes ``window``.
         value: The value that covers a window, in units of the input (or of embeddings).
-        max_rows: The most rows in one stacked pass; None sets no limit.
+        max_rows: The most rows in one stacked pass; None fits a memory budget, 256 at most.
         target: The number of the prediction that is explained.
 
     Example:
@@ -56,7 +56,7 @@ class Occlusion(Explainer):
         window: int = 4,
         stride: int | None = None,
         value: float = 0.0,
-        max_rows: int | None = 256,
+        max_rows: int | None = None,
         target: Target | str = Target.LOGIT,
     ) -> None:
         super().__init__(target=target)
@@ -77,7 +77,8 @@ class Occlusion(Explainer):
         trailing = (1,) * (features.ndim - 1)
         total = torch.zeros_like(features)
         count = torch.zeros_like(features)
-        rows = stacked_rows(len(corners), len(features), self.max_rows, features.device)
+        most = subject.rows_for("values", self.max_rows)
+        rows = stacked_rows(len(corners), len(features), most, features.device)
         for copies, samples in rows:
             cover = self._cover(corners[copies], features, axes).expand(-1, *features.shape[1:])
             covered = torch.where(cover, self.value, features[samples])

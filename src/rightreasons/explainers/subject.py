@@ -8,12 +8,16 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from rightreasons.core.memory import Work, rows_within_budget
 from rightreasons.core.model_modes import innermost
 from rightreasons.errors import InvalidBatchError
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Batch
 
 __all__ = ["Subject"]
+
+MOST_ROWS = 256
+"""Rows of a stacked pass, where memory allows; more are not faster."""
 
 
 class Subject:
@@ -93,6 +97,19 @@ class Subject:
             return probe
         activations = {name.removeprefix(prefix): a for name, a in probe.activations.items()}
         return probe.replace(activations=activations)
+
+    def rows_for(self, work: Work, max_rows: int | None) -> int:
+        """The most rows of a stacked pass: ``max_rows``, or else what fits a memory budget.
+
+        Args:
+            work: What the pass keeps.
+            max_rows: The setting of an explainer.
+        """
+        if max_rows is not None:
+            return max_rows
+        return rows_within_budget(
+            self.model, self.x, work, ceiling=MOST_ROWS, in_training=self.create_graph
+        )
 
     def refuse_tokens(self, explainer: str) -> None:
         """Raise if the samples are token ids, which ``explainer`` cannot explain."""

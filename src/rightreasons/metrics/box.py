@@ -12,6 +12,7 @@ from typing_extensions import override
 from rightreasons.attacks import GradientSize, climb
 from rightreasons.bounds import refuse_jumps
 from rightreasons.core.checks import check_flag, check_integer, positive_float
+from rightreasons.core.memory import Work
 from rightreasons.core.rng import sample_noise
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import CertificateError, InvalidBatchError
@@ -45,6 +46,7 @@ class BoxMetric(Metric):
 
     higher_is_better = False
     needs_gradient: ClassVar[Need] = "inside"
+    work: ClassVar[Work | None] = "bounds"
 
     def __init__(
         self,

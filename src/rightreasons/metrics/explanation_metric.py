@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from rightreasons.core.model_modes import innermost
+from rightreasons.core.memory import pass_bytes
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers import EXPLAINERS, LRP, Explainer, InputGradient, InputTimesGradient
 from rightreasons.metrics.metric import Metric, check_prepared
 from rightreasons.probe.probe import Probe
-from rightreasons.types import Batch, Target
+from rightreasons.types import Target
 
 __all__ = [
     "CACHE_ROWS",
@@ -125,8 +125,8 @@ def attributions(
 def rows_in_cache(probe: Probe) -> int:
     """Rows of a pass without gradients whose largest activation still fits the caches.
 
-    A narrow net allows more rows than a wide one. One sample is passed to learn the layers' sizes.
-    On other devices than a processor it is the largest number.
+    A narrow net allows more rows than a wide one. On other devices than a processor it is the
+    largest number.
 
     Example:
         >>> batch = Batch(x=torch.zeros(2, 3, 32, 32), y=torch.zeros(2, dtype=torch.long))
@@ -137,14 +137,7 @@ def rows_in_cache(probe: Probe) -> int:
     """
     if probe.features.device.type != "cpu":
         return _MOST_ROWS
-    core = innermost(probe.model)
-    layers = [name for name, layer in core.named_modules() if name and not any(layer.children())]
-    first = Batch.trusted(x=probe.features.detach()[:1], y=probe.batch.y[:1])
-    with torch.no_grad():
-        recorded = Probe.at_test_time(core, first, layers=layers)
-    outputs = [recorded.logits, *recorded.activations.values()]
-    largest = max(output.nbytes for output in outputs if isinstance(output, Tensor))
-    fitting = max(_CACHE_BYTES // largest, 1)
+    fitting = max(_CACHE_BYTES // pass_bytes(probe.model, probe.batch.x).largest, 1)
     return min(max(1 << fitting.bit_length() - 1, _FEWEST_ROWS), _MOST_ROWS)
 
 

@@ -21,8 +21,6 @@ from rightreasons.types import Target
 
 __all__ = ["FeatureLeakage"]
 
-DEFAULT_MAX_ROWS = 256
-
 
 @final
 class FeatureLeakage(Metric):
@@ -71,7 +69,7 @@ class FeatureLeakage(Metric):
         self.baseline = baseline
         self.quadrature = quadrature
         self.target = Target(target)
-        self._explainer(DEFAULT_MAX_ROWS)  # checks the settings
+        self._explainer(None)  # checks the settings
 
     def prepare(self, data: Dataset) -> None:
         """Refuse data without masks."""
@@ -79,7 +77,7 @@ class FeatureLeakage(Metric):
 
     @override
     def measure(self, probe: Probe) -> Rows:
-        explainer = self._explainer(probe.max_rows or DEFAULT_MAX_ROWS)
+        explainer = self._explainer(probe.max_rows)
         attribution = explainer(probe.model, probe.features.detach(), probe.batch.y).double()
         mask = probe.mask.expand_as(attribution).double()
         inside = (mask * attribution).flatten(1)
@@ -105,7 +103,7 @@ class FeatureLeakage(Metric):
             "n": float(counts.sum()),
         }
 
-    def _explainer(self, max_rows: int) -> IntegratedGradients:
+    def _explainer(self, max_rows: int | None) -> IntegratedGradients:
         return IntegratedGradients(
             baseline=self.baseline,
             num_steps=self.num_steps,

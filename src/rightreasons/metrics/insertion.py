@@ -237,7 +237,7 @@ class AdvInsertion(ReconstructionMetric):
         rows: Rows = {}
         for name, clean in self.explain(probe, y).items():
             explainer = self._by_name[name]
-            attack = self._attack(explainer, probe.max_rows or CACHE_ROWS)
+            attack = self._attack(explainer, probe.rows_for("second_order", CACHE_ROWS))
             result = attack(probe.model, x, y, target=frame, index=probe.batch.index)
             manipulated = explainer(probe.model, result.x, y)
             rows[name] = self.curve(probe, manipulated)
@@ -300,7 +300,7 @@ def reconstruction_curve(
     image is the same for all samples and is passed once.
 
     Args:
-        probe: A pass over the samples; its `max_rows` is the ceiling.
+        probe: A pass over the samples; its `rows_for` is the ceiling.
         ranks: ``(N, P)``, as `importance_ranks` gives them; all channels of a pixel share a rank.
         y: The class of each sample whose value is read, ``(N,)``.
         ratios: Fractions of the features that come first, each rounded to whole features.
@@ -320,7 +320,7 @@ def reconstruction_curve(
         blank_values = read(_logits(probe, blank[None], y[:1]))[0]
         result[:, is_blank] = blank_values[y][:, None]
     columns = (~is_blank).nonzero().flatten()
-    max_rows = probe.max_rows or rows_in_cache(probe)
+    max_rows = probe.max_rows or probe.rows_for("values", rows_in_cache(probe))
     pixels, blank_pixels = _pixel_by_pixel(x, num_pixels), _pixel_by_pixel(blank[None], num_pixels)
     for samples in torch.split(torch.arange(len(x), device=x.device), max_rows):
         block = slice(int(samples[0]), int(samples[-1]) + 1)

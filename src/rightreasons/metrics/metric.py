@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, distributed
 
 from rightreasons.core.checks import check_integer
+from rightreasons.core.memory import Work
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError
 from rightreasons.probe.probe import Need, Probe
@@ -42,6 +43,9 @@ class Metric(ABC):
     higher_is_better: ClassVar[bool]
     needs_gradient: ClassVar[Need] = False
     layers: tuple[str, ...] = ()
+    work: ClassVar[Work | None] = None
+    """What a pass of the metric over whole batches keeps, which bounds their size; None is values,
+    or gradients if they are needed."""
     max_samples: int | None = None
     """How many samples to measure; None is all. `limit` sets it."""
 

@@ -22,7 +22,7 @@ __all__ = ["DEVIATIONS", "DensityRobustness", "GradientRobustness", "NoiseMetric
 
 DEVIATIONS = (0.05, 0.1, 0.15, 0.2, 0.25)
 STEPS_PER_DEVIATION = 1024
-DEFAULT_MAX_ROWS = 256
+MOST_ROWS = 256
 
 
 class NoiseMetric(Metric):
@@ -51,7 +51,7 @@ class NoiseMetric(Metric):
         """The mean of ``read`` over noise draws, ``(N, deviations, ...)``.
 
         Args:
-            probe: A pass over samples with an ``index``; its `max_rows` is the ceiling.
+            probe: A pass over samples with an ``index``; its `rows_for` is the ceiling.
             read: Maps noisy samples ``(R, *S)`` and the row of each in the batch, ``(R,)``, to
                 ``(R, ...)``.
         """
@@ -70,9 +70,8 @@ class NoiseMetric(Metric):
         widths = widths.reshape(-1, *[1] * (x.ndim - 1))
         results = []
         num_copies = len(widths) * self.num_draws
-        for copies, samples in stacked_rows(
-            num_copies, len(x), probe.max_rows or DEFAULT_MAX_ROWS, x.device
-        ):
+        most = probe.rows_for("gradients", MOST_ROWS)
+        for copies, samples in stacked_rows(num_copies, len(x), most, x.device):
             width = widths[copies // self.num_draws]
             noisy = x[samples] + width * noise[copies % self.num_draws, samples]
             results.append(read(noisy, samples).double())

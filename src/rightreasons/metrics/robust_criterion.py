@@ -97,7 +97,7 @@ class RobustCriterion(Metric):
             raise InvalidBatchError(
                 "Expected floating point `x` for RobustCriterion, but got token ids."
             )
-        max_rows = probe.max_rows or CACHE_ROWS
+        max_rows = probe.rows_for("second_order", CACHE_ROWS)
         parts = [
             self._measure_noise(probe, probe.batch[first : first + max_rows])
             for first in range(0, len(index), max_rows)

@@ -90,7 +90,7 @@ class RPS(ExplanationMetric):
         noise = self._noise(x, index)
         clean = {name: _to_map(one) for name, one in self.explain(probe, y).items()}
         values: dict[str, list[Tensor]] = {name: [] for name in self._by_name}
-        max_rows = probe.max_rows or CACHE_ROWS
+        max_rows = probe.rows_for("gradients", CACHE_ROWS)
         widths = torch.tensor(self.epsilons, dtype=x.dtype, device=x.device)
         num_copies = len(widths) * self.num_draws
         trailing = (1,) * (x.ndim - 1)

@@ -291,10 +291,7 @@ def source_gradient(probe: Probe, target: Target, *, detached: bool) -> Tensor:
 
 def nearby_gradient(probe: Probe, points: Tensor, target: Target) -> Tensor:
     """The gradient at K points for each sample, ``(K, N, *S)``, with a graph if the probe has."""
-    rows = points.flatten(0, 1)
     with fast_second_order() if probe.create_graph else nullcontext():
-        if probe.max_rows is None or len(rows) <= probe.max_rows:
-            return probe.at(rows).gradient(target).view(points.shape)
         return probe.each_at(
             points, lambda moved: moved.gradient(target), create_graph=probe.create_graph
         )

@@ -111,9 +111,20 @@ class SmoothR3(Term):
             drawn = 2 * torch.rand(shape, dtype=x.dtype, device=x.device) - 1
         else:
             drawn = torch.randn(shape, dtype=x.dtype, device=x.device)
-        noisy = probe.at((x + self.epsilon * drawn).flatten(0, 1)).masked
-        mask = probe.masked.mask
-        gradients = noisy.gradient(self.target).view(self.num_samples, *mask.shape)
+        mask, columns = probe.masked.mask, probe.masked.columns
+
+        def gradient(noisy: Probe) -> Tensor:
+            masked, (size, *_) = noisy.masked, noisy.features.shape
+            inside = masked.gradient(self.target)
+            if len(masked.columns) == len(columns):
+                return inside
+            # The masks of some samples touch fewer columns than those of the whole batch.
+            everywhere = inside.new_zeros(size, x[0].numel())
+            return everywhere.index_copy(1, masked.columns, inside).index_select(1, columns)
+
+        gradients = probe.each_at(
+            x + self.epsilon * drawn, gradient, create_graph=probe.create_graph
+        )
         return sample_norm(mask * gradients.mean(dim=0), self.norm)
 
 

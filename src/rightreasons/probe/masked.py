@@ -10,26 +10,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
 from rightreasons.bounds import Box, gradient_box, output_box
+from rightreasons.core.memory import Work, rows_within_budget
 from rightreasons.core.model_modes import (
     out_of_place,
-    refuse_dead_ends,
     test_time_mode,
     translate_autograd_errors,
     twice_differentiable,
 )
 from rightreasons.core.tracing import SplitNet
-from rightreasons.errors import DoubleBackwardError, InvalidSettingError
+from rightreasons.errors import InvalidSettingError
 from rightreasons.types import Interval, Target
 
 __all__ = [
-    "DifferentiablePass",
     "FeatureAdapter",
     "FirstLayerAdapter",
     "InputAdapter",
@@ -37,54 +35,6 @@ __all__ = [
     "Point",
     "create_adapter",
 ]
-
-
-@dataclass
-class DifferentiablePass:
-    """The tensors of a pass, and the gradients that were taken of it.
-
-    A probe and its masked features share it. If the features held the probe, which holds them, the
-    graph of a finished step would stay in memory until the garbage collector finds the cycle.
-    """
-
-    logits: Tensor
-    y: Tensor
-    features: Tensor
-    first_output: Tensor | None
-    create_graph: bool
-    gradients: dict[Target, Tensor] = field(default_factory=dict)
-
-    def gradient(self, target: Target) -> Tensor:
-        """The gradient of a target for each sample at the features; computed once."""
-        if target not in self.gradients:
-            if not self.features.requires_grad:
-                raise DoubleBackwardError(
-                    "Expected a probe made with `needs_gradient=True` before asking for gradients. "
-                    "A term or metric that reads `probe.gradient` sets `needs_gradient = True`."
-                )
-            self.gradients[target] = self._gradient_at(self.features, target)
-        return self.gradients[target]
-
-    def gradient_at_net_input(self, target: Target) -> Tensor:
-        """The gradient at the first layer's output in a split net, else at the features."""
-        if self.first_output is None:
-            return self.gradient(target)
-        return self._gradient_at(self.first_output, target)
-
-    def _gradient_at(self, point: Tensor, target: Target) -> Tensor:
-        if not self.logits.requires_grad:
-            raise DoubleBackwardError(
-                "Expected logits that depend on the input, but the model cuts the graph. Remove "
-                "`detach()`, `torch.no_grad()` or `torch.inference_mode()` from its forward."
-            )
-        with translate_autograd_errors(), torch.enable_grad():
-            value = target(self.logits, self.y).sum()
-            (gradient,) = torch.autograd.grad(
-                value, point, create_graph=self.create_graph, retain_graph=True
-            )
-        if self.create_graph:
-            refuse_dead_ends(gradient)
-        return gradient
 
 
 class MaskedFeatures:
@@ -99,11 +49,13 @@ class MaskedFeatures:
     Args:
         adapter: Brings the values into the net, and gradients back.
         model: The whole model, whose mode is switched.
+        features: The samples, ``(N, *S)``.
         mask: The mask at the columns, ``(N, M)``.
         y: Labels ``(N,)``.
         nominal_gradient: Gives the gradient of a target at the net's input for the samples
             themselves, with its graph if training needs it.
-        max_rows: The most rows a stacked pass may have; None is no ceiling.
+        max_rows: The most rows of a stacked pass; None leaves them to a memory budget.
+        in_training: Whether the passes belong to a training step.
     """
 
     def __init__(
@@ -111,16 +63,20 @@ class MaskedFeatures:
         *,
         adapter: FeatureAdapter,
         model: nn.Module,
+        features: Tensor,
         mask: Tensor,
         y: Tensor,
         nominal_gradient: Callable[[Target], Tensor],
         max_rows: int | None,
+        in_training: bool,
     ) -> None:
         self.mask = mask
         self.y = y
         self.max_rows = max_rows
+        self._in_training = in_training
         self._adapter = adapter
         self._model = model
+        self._features = features.detach()
         self._nominal_gradient = nominal_gradient
         self._gradients: dict[Target, Tensor] = {}
 
@@ -179,6 +135,14 @@ class MaskedFeatures:
                 net_input.requires_grad_()
             logits = self._adapter.net(net_input)
         return Point(self._adapter, net_input, logits, y, detached=not reach_weights)
+
+    def rows_for(self, work: Work, ceiling: int) -> int:
+        """The most rows of one pass, see `Probe.rows_for`."""
+        if self.max_rows is not None:
+            return self.max_rows
+        return rows_within_budget(
+            self._model, self._features, work, ceiling=ceiling, in_training=self._in_training
+        )
 
     def output_box(self, interval: Interval) -> Box:
         """Bounds of the logits over values in ``interval``."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
+from rightreasons.core.memory import Work, call_in_parts, rows_within_budget
 from rightreasons.core.model_modes import (
     depends_on_mode,
     hold_model,
@@ -24,7 +25,8 @@ from rightreasons.core.model_modes import (
 )
 from rightreasons.core.tracing import split_at_first_layer
 from rightreasons.errors import InvalidBatchError
-from rightreasons.probe.masked import DifferentiablePass, MaskedFeatures, create_adapter
+from rightreasons.probe.differentiable_pass import DifferentiablePass
+from rightreasons.probe.masked import MaskedFeatures, create_adapter
 from rightreasons.types import Batch, Target
 
 __all__ = ["Need", "Probe", "move_to_model", "strongest_need"]
@@ -52,7 +54,8 @@ class Probe:
             gradients is cheapest.
         create_graph: Whether gradients must reach the weights (training) or not (measuring).
         layers: Names of submodules whose outputs `activations` should hold.
-        max_rows: The most rows one stacked pass of `each_at` may have; None is no ceiling.
+        max_rows: The most rows of a stacked pass; None fits them into a memory budget, see
+            `rows_for`.
 
     Example:
         >>> model = nn.Linear(3, 2)
@@ -133,8 +136,34 @@ class Probe:
 
     @property
     def max_rows(self) -> int | None:
-        """The most rows a stacked pass may have; None is no ceiling."""
+        """The most rows of a stacked pass; None leaves them to a memory budget."""
         return self._max_rows
+
+    def rows_for(self, work: Work, ceiling: int) -> int:
+        """The most rows of one pass: `max_rows` if it is given, else what fits a memory budget.
+
+        Args:
+            work: What the pass keeps: ``"values"`` nothing, ``"gradients"`` the graph of one
+                backward pass, ``"second_order"`` that of two.
+            ceiling: The most rows that are wanted.
+        """
+        if self.max_rows is not None:
+            return self.max_rows
+        x, in_training = self.batch.x, self.create_graph
+        return rows_within_budget(self.model, x, work, ceiling=ceiling, in_training=in_training)
+
+    def without_graph(self) -> Probe:
+        """The same pass for those who read no gradient; its own passes keep no graph either."""
+        probe = copy(self)
+        probe._masked, probe._results = None, {}
+        probe._needs_gradient, probe._split, probe._first_output = False, None, {}
+        probe._features = self._features.detach()
+        logits = self.logits.detach()
+        probe._pass = DifferentiablePass(
+            logits, self.batch.y, probe._features, None, create_graph=False
+        )
+        probe.release_graph()
+        return probe
 
     @property
     def depends_on_mode(self) -> bool:
@@ -166,10 +195,12 @@ class Probe:
             self._masked = MaskedFeatures(
                 adapter=create_adapter(model, self._split, first_output, self.features, touched),
                 model=model,
+                features=self.features,
                 mask=mask.expand(-1, *shape).flatten(1).index_select(1, touched),
                 y=self.batch.y,
                 nominal_gradient=self._pass.gradient_at_net_input,
                 max_rows=self.max_rows,
+                in_training=self.create_graph,
             )
         return self._masked
 
@@ -234,7 +265,8 @@ class Probe:
             )
         batch = self.batch if num_copies == 1 else self.batch.repeat(num_copies)
         create_graph = self.create_graph if create_graph is None else create_graph
-        return self._at(features, batch, create_graph, self.needs_gradient)
+        settings = self._settings(create_graph, self.needs_gradient)
+        return Probe.at_test_time(self.model, batch.with_(x=features), **settings)
 
     def each_at(
         self,
@@ -246,14 +278,13 @@ class Probe:
     ) -> Tensor:
         """Evaluate ``function`` at K altered copies of the features in stacked passes.
 
-        Without ``create_graph`` a pass has at most N rows, or `max_rows`, so that K copies need
-        no more memory than one.
+        A pass has as many rows as `rows_for` allows.
 
         Args:
             copies: ``(K, N, *S)``.
             function: Maps a probe of some rows to ``(rows, ...)``.
-            create_graph: Whether gradients of the result must reach the weights. Then `max_rows`
-                saves no memory, since every graph is kept.
+            create_graph: Whether gradients of the result must reach the weights. Where one pass
+                does not fit, the graph of each is then built again when it is differentiated.
             needs_gradient: Which gradients ``function`` reads; None keeps the probe's. False
                 keeps no graph.
 
@@ -263,26 +294,26 @@ class Probe:
         num_copies, size = copies.shape[:2]
         stacked = copies.flatten(0, 1)
         samples = torch.arange(size, device=copies.device).repeat(num_copies)
-        step = self.max_rows or (len(stacked) if create_graph else size)
         need = self.needs_gradient if needs_gradient is None else needs_gradient
-        values = []
-        with torch.set_grad_enabled(torch.is_grad_enabled() and create_graph):
-            for rows in (slice(first, first + step) for first in range(0, len(stacked), step)):
-                batch = self.batch[samples[rows]]
-                value = function(self._at(stacked[rows], batch, create_graph, need))
-                values.append(value if create_graph else value.detach())
-        joined = torch.cat(values)
-        return joined.reshape(num_copies, size, *joined.shape[1:])
+        work: Work = "second_order" if create_graph else "gradients" if need else "values"
+        # A graph that is built again must not hold this pass, whose graph may be freed before.
+        model, batch, settings = self.model, self.batch, self._settings(create_graph, need)
 
-    def _at(self, features: Tensor, batch: Batch, create_graph: bool, need: Need) -> Probe:
-        return Probe.at_test_time(
-            self.model,
-            batch.with_(x=features),
-            needs_gradient=need,
-            create_graph=create_graph,
-            layers=self._layers,
-            max_rows=self.max_rows,
-        )
+        def measure(features: Tensor, rows: Tensor) -> Tensor:
+            some = batch[samples[rows]].with_(x=features)
+            return function(Probe.at_test_time(model, some, **settings))
+
+        most = self.rows_for(work, len(stacked))
+        values = call_in_parts(measure, model, stacked, most=most, create_graph=create_graph)
+        return values.reshape(num_copies, size, *values.shape[1:])
+
+    def _settings(self, create_graph: bool, needs_gradient: Need) -> dict[str, Any]:
+        return {
+            "needs_gradient": needs_gradient,
+            "create_graph": create_graph,
+            "layers": self._layers,
+            "max_rows": self.max_rows,
+        }
 
     def _differentiable(self, x: Tensor) -> Tensor:
         if not self.needs_gradient or x.requires_grad:

@@ -104,13 +104,15 @@ class Config(TrainingSettings, Choices):
 
     Args:
         frozen_statistics: Penalise the model as at test time, see `Objective`.
-        max_rows: Most rows in a stacked pass of altered copies; None is no limit.
+        max_rows: Most rows in a stacked pass of altered copies; None fits a memory budget.
     """
 
     frozen_statistics: bool = setting(
         False, "Penalise the model as at test time (BatchNorm, dropout)."
     )
-    max_rows: int | None = setting(None, "Most rows in a stacked pass.")
+    max_rows: int | None = setting(
+        None, "Most rows in a stacked pass; as many as memory allows if not given."
+    )
 
     def __post_init__(self) -> None:
         for entry in fields(self):  # so that a configuration is what its file says
@@ -211,7 +213,7 @@ def load_config(folder: str | Path) -> Config:
 
 def refuse_other_config(folder: Path, config: Config) -> None:
     """Raise if the run in a folder has another configuration; the machine may differ."""
-    machine = ("accelerator", "data_dir", "devices")
+    machine = ("accelerator", "data_dir", "devices", "max_rows")
     before, now = asdict(load_config(folder)), asdict(config)
     other = [
         f"{name} {before[name]!r}, now {now[name]!r}"

@@ -210,6 +210,7 @@ def evaluate_run(
     *,
     data_dir: str | None = None,
     max_samples: int | None = None,
+    max_rows: int | None = None,
     progress: bool = False,
 ) -> dict[str, Any]:
     """Measure a finished run again on its test data; nothing is written.
@@ -219,6 +220,7 @@ def evaluate_run(
         metrics: Names of metrics, with the settings the run gave them; None is the run's metrics.
         data_dir: Folder with the data set's files, if it is not the run's.
         max_samples: Number of samples to measure; None leaves it to each metric.
+        max_rows: Most rows in any pass; None is the run's, or else what fits a memory budget.
         progress: Whether to show a bar.
 
     Returns:
@@ -234,7 +236,7 @@ def evaluate_run(
         run.data.test,
         config.build_metrics(),
         max_samples=max_samples,
-        max_rows=config.max_rows,
+        max_rows=config.max_rows if max_rows is None else max_rows,
         progress=progress,
     )
     return {**run.results, "data_sha256": run.compare_digest(), "metrics": {"test": values}}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from rightreasons.core.checks import check_integer
+from rightreasons.core.memory import rows_within_budget
 from rightreasons.core.model_modes import hold_model, innermost
 from rightreasons.core.progress import track
 from rightreasons.datasets import Dataset, as_dataset
@@ -18,16 +18,9 @@ from rightreasons.metrics import METRICS, Metric, suitable
 from rightreasons.probe.probe import Probe, move_to_model, strongest_need
 from rightreasons.types import Batch
 
-__all__ = ["evaluate", "evaluate_parts", "prepare_metrics", "rows_in_budget"]
+__all__ = ["evaluate", "evaluate_parts", "prepare_metrics"]
 
 MOST_ROWS = 500
-PASS_BYTES = {"cpu": 256 << 20}
-ACCELERATOR_PASS_BYTES = 4 << 30
-BYTES_PER_VALUE = 4
-LIVE_LAYERS = 4
-"""Without a graph, so many outputs of layers are in memory at once, with room to spare."""
-LARGEST_GROWTH = 1000
-"""A net keeps at most so many bytes for a byte of input; small data need no measurement."""
 
 
 def evaluate(
@@ -46,11 +39,13 @@ def evaluate(
         model: Gives logits ``(N, K)``; stays on its device.
         data: A data set or a batch.
         metrics: Metrics or their names; None is every cheap metric that suits the data.
-        batch_size: Samples in a pass; the values do not depend on it. None takes as many as need
-            256 MiB on a processor, and 4 GiB elsewhere, but at most 500.
+        batch_size: Samples in a pass; the values do not depend on it. None takes as many as fit a
+            memory budget, 500 at most.
         max_samples: Number of samples to measure, see `Metric.limit`; None leaves it to each
             metric, and by default a metric measures all.
-        max_rows: Most rows in a stacked pass of altered copies; None is no limit.
+        max_rows: Most rows in any pass, also one of altered copies; None fits a memory budget.
+            That is a quarter of what is free, and 512 MiB at most on a processor. It changes
+            values by rounding alone.
         progress: Whether to show a bar.
 
     Returns:
@@ -67,9 +62,13 @@ def evaluate(
         check_integer("batch_size", batch_size)
     chosen = prepare_metrics(metrics, data, max_samples)
     with hold_model(innermost(model)), _test_mode(model):
-        graph = any(metric.needs_gradient for metric in chosen)
-        size = batch_size or rows_in_budget(model, data, graph=graph)
-        passes = _passes(chosen, len(data), size)
+        passes = [
+            (
+                metrics,
+                _share_of_rows(rows, batch_size or _most_rows(model, data, metrics, max_rows)),
+            )
+            for metrics, rows in _passes(chosen, len(data))
+        ]
         batches = ((metrics, batch) for metrics, rows in passes for batch in data.batches(rows))
         num_batches = sum(len(rows) for _, rows in passes)
         for measured, batch in (
@@ -94,7 +93,7 @@ def evaluate_parts(
         parts: Data by the name of the part; None is left out.
         metrics: Metrics of each part. Those that are objects are calibrated by the values on
             the part ``"validation"``, see `Metric.calibrate`.
-        max_rows: Most rows in a stacked pass of altered copies; None is no limit.
+        max_rows: Most rows in any pass, see `evaluate`.
         progress: Whether to show bars.
     """
     measured: dict[str, dict[str, float]] = {}
@@ -138,38 +137,10 @@ def prepare_metrics(
     return chosen
 
 
-def rows_in_budget(model: nn.Module, data: Dataset, *, graph: bool) -> int:
-    """How many samples a pass may have, from what one sample keeps in memory.
-
-    Args:
-        model: Gives logits ``(N, K)``.
-        data: The data; its first sample is measured.
-        graph: Whether the pass keeps its graph, for gradients.
-    """
-    device = next((weight.device.type for weight in model.parameters()), "cpu")
-    budget = PASS_BYTES.get(device, ACCELERATOR_PASS_BYTES)
-    num_values = min(len(data), MOST_ROWS) * math.prod(data.card.shape)
-    if num_values * BYTES_PER_VALUE * LARGEST_GROWTH <= budget:
-        return MOST_ROWS
-    sample = move_to_model(data.take(torch.zeros(1, dtype=torch.long)), model)
-    weights = {weight.data_ptr() for weight in model.parameters()}
-    kept = {sample.x.data_ptr(): sample.x.nbytes}
-
-    def count(tensor: Tensor) -> Tensor:
-        if tensor.data_ptr() not in weights:
-            kept[tensor.data_ptr()] = max(tensor.nbytes, kept.get(tensor.data_ptr(), 0))
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
-        Probe(model, sample, needs_gradient=sample.x.is_floating_point(), create_graph=False)
-    needed = sum(kept.values()) if graph else LIVE_LAYERS * max(kept.values())
-    return max(1, min(MOST_ROWS, budget // max(needed, 1)))
-
-
 def _measure(
     model: nn.Module, batch: Batch, metrics: Sequence[Metric], max_rows: int | None
 ) -> None:
-    """Update all these metrics by one pass."""
+    """Update all these metrics by one pass; its graph is gone before those that need none."""
     needs_gradient = strongest_need(metric.needs_gradient for metric in metrics)
     with nullcontext() if needs_gradient else torch.no_grad():
         probe = Probe(
@@ -180,23 +151,45 @@ def _measure(
             layers=[layer for metric in metrics for layer in metric.layers],
             max_rows=max_rows,
         )
-        for metric in metrics:
+    for metric in metrics:
+        if metric.needs_gradient:
             metric.update(probe)
+    probe = probe.without_graph()
+    with torch.no_grad():
+        for metric in metrics:
+            if not metric.needs_gradient:
+                metric.update(probe)
 
 
-def _passes(
-    metrics: Sequence[Metric], size: int, batch_size: int
-) -> list[tuple[list[Metric], list[Tensor]]]:
-    """Group metrics that measure the same samples, with the rows of each batch."""
-    limits = [min(metric.max_samples or size, size) for metric in metrics]
+def _passes(metrics: Sequence[Metric], size: int) -> list[tuple[list[Metric], Tensor]]:
+    """Group metrics that share a pass, with the rows of their samples.
+
+    They measure the same samples. Those that keep bounds, which take much memory, are apart.
+    """
     order = torch.randperm(size, generator=torch.Generator().manual_seed(0))
-    return [
-        (
-            [metric for metric, most in zip(metrics, limits, strict=True) if most == limit],
-            _share_of_rows(order[:limit].sort().values, batch_size),
-        )
-        for limit in dict.fromkeys(limits)
-    ]
+    groups: dict[tuple[int, bool], list[Metric]] = {}
+    for metric in metrics:
+        limit = min(metric.max_samples or size, size)
+        groups.setdefault((limit, metric.work == "bounds"), []).append(metric)
+    return [(group, order[:limit].sort().values) for (limit, _), group in groups.items()]
+
+
+def _most_rows(
+    model: nn.Module,
+    data: Dataset,
+    metrics: Sequence[Metric],
+    max_rows: int | None,
+) -> int:
+    """The most samples of a pass that these metrics share."""
+    if max_rows is not None:
+        return min(MOST_ROWS, max_rows)
+    x = move_to_model(data.take(torch.arange(min(1, len(data)))), model).x
+    kinds = {
+        metric.work or ("gradients" if metric.needs_gradient else "values") for metric in metrics
+    }
+    return min(
+        rows_within_budget(model, x, work, ceiling=min(MOST_ROWS, len(data))) for work in kinds
+    )
 
 
 def _share_of_rows(rows: Tensor, batch_size: int) -> list[Tensor]:
