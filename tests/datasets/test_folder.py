@@ -3,11 +3,12 @@ import multiprocessing
 import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageOps
 from tests.datasets.miniature import WORKER_WARNINGS
 
 from rightreasons.datasets import Augmented, Card, InMemory, folder
 from rightreasons.datasets.images.stream import ImageStream
-from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 
 pytestmark = WORKER_WARNINGS
 
@@ -135,7 +136,7 @@ def test_every_problem_at_once(pets, save_image, in_memory):
         "row 10, images/8.png: has the split 'dev', expected train, val, test, 0, 1 or 2",
         "row 14, images/1.png: is a duplicate of row 3",
         "row 14, images/1.png: has no label",
-        "`mask_polarity` is not stated, but the table has masks: pass 'irrelevant' if white is",
+        "`mask_polarity` is not stated, but there are masks: pass 'irrelevant' if white is what",
         "row 2, images/0.png: no such file",
         "row 3, mask masks/1.png: has 3x3 pixels, but its image images/1.png has 8x10",
         "row 7, images/5.png: cannot be read",
@@ -162,7 +163,9 @@ def test_unverified_streams_find_damage_later(pets):
 def test_long_lists_are_cut(pets, monkeypatch, write_table):
     monkeypatch.setattr("rightreasons.datasets.images.splits.MAX_LINES", 2)
     rows = [[f"{number}.png", "cat", "train"] for number in range(5)]
-    with pytest.raises(DatasetCorruptError, match="6 problems(.|\n)*… and 4 more$"):
+    with pytest.raises(
+        DatasetCorruptError, match="6 problems(.|\n)*… and 4 more; `rightreasons data check"
+    ):
         folder(write_table(pets, ["file", "label", "split"], *rows))
 
 
@@ -177,4 +180,48 @@ def test_images_of_several_sizes_need_one(pets, save_image):
 
 def test_no_table(tmp_path):
     with pytest.raises(DatasetNotFoundError, match="Expected a table at"):
+        folder(tmp_path)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_masks_turn_with_their_images(tmp_path, write_table, orientation):
+    """A mask lies on the upright image, or on the stored one if only that has its size."""
+    stored = np.zeros((6, 10), dtype=np.uint8)
+    stored[1:3, 2:7] = 255
+    image = Image.fromarray(stored)
+    tag = Image.Exif()
+    tag[0x0112] = orientation
+    image.save(tmp_path / "a.png", exif=tag)
+    upright = ImageOps.exif_transpose(Image.open(tmp_path / "a.png"))
+    Image.fromarray(np.asarray(upright)).save(tmp_path / "upright.png")
+    Image.fromarray(stored).save(tmp_path / "stored.png")
+    names = ["upright.png"] + ["stored.png"] * (orientation > 4 or orientation == 1)
+    for name in names:
+        rows = [["a.png", "x", split, name] for split in ("train",)]
+        rows.append(["upright.png", "x", "test", ""])
+        data = folder(
+            write_table(tmp_path, ["file", "label", "split", "irrelevant_mask"], *rows),
+            channels=1,
+            size=upright.size[::-1],
+        )
+        assert torch.equal(data.train.batch.mask, data.train.batch.x), name
+
+
+def test_deep_images_and_groups_of_a_table(tmp_path, write_table):
+    rows = []
+    for number in range(4):
+        np.save(tmp_path / f"{number}.npy", np.full((3, 3), 100.0 * number))
+        split = ("train", "test")[number // 2]
+        rows.append([f"{number}.npy", ("a", "b")[number % 2], split, f"s{number}"])
+    write_table(tmp_path, ["file", "label", "split", "site"], *rows)
+    settings = {"value_range": [0, 300], "groups": "label, site"}
+    data = folder(tmp_path, **settings)
+    assert data.test.batch.x[:, 0, 0, 0].tolist() == pytest.approx([2 / 3, 1])
+    assert data.card.groups[:2] == ("label a, site s0", "label a, site s1")
+    streamed = folder(tmp_path, **settings, in_memory=False)
+    other = folder(tmp_path, value_range=[0, 400], in_memory=False)
+    assert streamed.digest() != other.digest()
+    with pytest.raises(InvalidSettingError, match="`value_range` to be two numbers, the lower"):
+        folder(tmp_path, value_range=[3, 1])
+    with pytest.raises(DatasetCorruptError, match="row 3, 1.npy: has float64 values from 100"):
         folder(tmp_path)

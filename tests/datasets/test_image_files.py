@@ -9,13 +9,8 @@ import torch
 from PIL import Image
 from tests.datasets.miniature import jpeg_columns
 
-from rightreasons.datasets.images.files import (
-    JpegArchive,
-    image_size,
-    read_image,
-    read_mask,
-    read_pickled_arrays,
-)
+from rightreasons.datasets.images.archives import JpegArchive, read_pickled_arrays
+from rightreasons.datasets.images.files import image_size, read_image, read_mask
 from rightreasons.errors import DatasetCorruptError
 
 RAMP = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
@@ -102,12 +97,6 @@ def test_class_numbers_are_no_mask(tmp_path, save_image):
     path = save_image(tmp_path / "trimap.png", trimap)
     with pytest.raises(DatasetCorruptError, match="values 1 to 2, which look like class numbers"):
         read_mask(path, size=(4, 6))
-
-
-def test_deep_pixels_are_refused(tmp_path):
-    Image.fromarray(np.full((4, 6), 40000, dtype=np.uint16)).save(tmp_path / "deep.png")
-    with pytest.raises(DatasetCorruptError, match="has I;16.* pixels, expected 8 bits a channel"):
-        read_image(tmp_path / "deep.png", size=(4, 6), channels=3)
 
 
 def test_missing_file(tmp_path):
@@ -228,10 +217,11 @@ def save_deep_colour(path, values):
     return path
 
 
-def test_deep_colours_are_refused(tmp_path):
-    path = save_deep_colour(tmp_path / "deep.png", np.full((4, 6, 3), 200))
-    with pytest.raises(DatasetCorruptError, match="has RGB;16B pixels, expected 8 bits a channel"):
-        read_image(path, size=(4, 6), channels=3)
+def test_deep_colours_keep_all_16_bits(tmp_path):
+    values = np.random.default_rng(0).integers(0, 65536, size=(4, 6, 3))
+    path = save_deep_colour(tmp_path / "deep.png", values)
+    image = read_image(path, size=(4, 6), channels=3).numpy().transpose(1, 2, 0)
+    np.testing.assert_allclose(image, values / 65535, atol=1e-7)
     with pytest.raises(DatasetCorruptError, match="is a mask of RGB;16B pixels"):
         read_mask(path, size=(4, 6))
 

@@ -1,7 +1,7 @@
 import pytest
 
 from rightreasons.datasets.images.manifest import read_manifest
-from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 
 
 def test_names_are_sorted_and_numbered(pets):
@@ -132,4 +132,55 @@ def test_columns_that_occur_twice_are_refused(tmp_path, write_table, again):
     write_table(tmp_path, header, ["a", "x", "train", "g", "y"], ["b", "y", "test", "g", "x"])
     words = f"to have each column once, but it has several called {again.strip().lower()}. Rename"
     with pytest.raises(DatasetCorruptError, match=words):
+        read_manifest(tmp_path)
+
+
+ROWS = [["a", "cat", "train", "A", 3], ["b", "dog", "train", "B", ""], ["c", "cat", "test", "", 1]]
+
+
+def test_parquet_equals_csv(tmp_path, write_table):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    header = ["file", "label", "split", "site", "age"]
+    write_table(tmp_path, header, *ROWS)
+    expected = read_manifest(tmp_path, groups=["label", "site"])
+    columns = [[None if cell == "" else cell for cell in column] for column in zip(*ROWS)]  # noqa: B905
+    parquet.write_table(
+        pyarrow.table(dict(zip(header, columns, strict=True))), tmp_path / "data.parquet"
+    )
+    with pytest.raises(DatasetCorruptError, match="one table in .* data.csv and data.parquet"):
+        read_manifest(tmp_path)
+    (tmp_path / "data.csv").unlink()
+    manifest, problems = read_manifest(tmp_path, groups=["label", "site"])
+    assert (manifest.entries, problems) == (expected[0].entries, expected[1])
+    (tmp_path / "data.parquet").write_bytes(b"PAR1 no table")
+    with pytest.raises(DatasetCorruptError, match="to be a parquet table, but got"):
+        read_manifest(tmp_path)
+
+
+def test_groups_from_columns(tmp_path, write_table):
+    write_table(tmp_path, ["file", "label", "split", "site", "age"], *ROWS)
+    crossed, _ = read_manifest(tmp_path, groups=["label", "Site"])
+    assert crossed.groups == (
+        "label cat, site A",
+        "label cat, site B",
+        "label dog, site A",
+        "label dog, site B",
+    )
+    assert [entry.group for entry in crossed.entries] == [0, 3, -1]
+    alone, _ = read_manifest(tmp_path, groups=["age"])
+    assert alone.groups == ("1", "3")
+    assert [entry.group for entry in alone.entries] == [1, -1, 0]
+    with pytest.raises(InvalidSettingError, match="--groups.* file, label, split, site, age; but"):
+        read_manifest(tmp_path, groups=["label", "hospital"])
+
+
+def test_a_column_of_masks_may_state_its_polarity(tmp_path, write_table):
+    rows = [["a", "cat", "train", "m"], ["b", "dog", "test", ""]]
+    for column, polarity in (("mask", None), ("irrelevant_mask", "irrelevant")):
+        write_table(tmp_path, ["file", "label", "split", column], *rows)
+        assert read_manifest(tmp_path)[0].mask_polarity == polarity
+    write_table(tmp_path, ["file", "label", "split", "mask", "relevant_mask"], *rows)
+    with pytest.raises(DatasetCorruptError, match="one column of masks, but got mask, relevant_m"):
         read_manifest(tmp_path)

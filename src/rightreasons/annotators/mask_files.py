@@ -17,7 +17,7 @@ from rightreasons.core.arrays import read_arrays
 from rightreasons.core.checks import check_choice
 from rightreasons.core.files import Unreadable, writable_folder, write_atomically
 from rightreasons.core.progress import progress
-from rightreasons.datasets import Dataset, MaskBits, Selected
+from rightreasons.datasets import Dataset, InMemory, MaskBits, Selected
 from rightreasons.datasets.dataset import TransformedDataset
 from rightreasons.datasets.images.files import image_size, read_mask
 from rightreasons.datasets.images.stream import ImageStream
@@ -47,6 +47,8 @@ def file_names(data: Dataset) -> list[str] | None:
     """The file of each sample, if images are read from files; else None."""
     if isinstance(data, ImageStream):
         return [entry.file for entry in data.entries]
+    if isinstance(data, InMemory):
+        return None if data.files is None else list(data.files.names)
     if isinstance(data, Selected):
         below = file_names(data.base)
         return None if below is None else [below[index] for index in data.places.tolist()]
@@ -152,6 +154,8 @@ def _image_file(data: Dataset, index: int) -> Path | None:
     """The file of one sample, if images are read from files when asked for; else None."""
     if isinstance(data, ImageStream):
         return data.reader.root / data.entries[index].file
+    if isinstance(data, InMemory):
+        return None if data.files is None else data.files.root / data.files.names[index]
     if isinstance(data, Selected):
         return _image_file(data.base, int(data.places[index]))
     return _image_file(data.base, index) if isinstance(data, TransformedDataset) else None

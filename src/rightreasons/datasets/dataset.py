@@ -6,6 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from rightreasons.types import Batch
 __all__ = [
     "Card",
     "Dataset",
+    "Files",
     "InMemory",
     "Splits",
     "TransformedDataset",
@@ -128,12 +130,26 @@ class Dataset(ABC):
             yield self.take(indices)
 
 
+@dataclass(frozen=True)
+class Files:
+    """Where samples were read from.
+
+    Args:
+        root: Folder that names are relative to.
+        names: The file of each sample.
+    """
+
+    root: Path
+    names: tuple[str, ...]
+
+
 class InMemory(Dataset):
     """A data set in memory.
 
     Args:
         batch: All samples.
         card: Description of the data. Missing class and group names become numbers.
+        files: The file of each sample, if the samples were read from files.
 
     Example:
         >>> import torch
@@ -142,7 +158,9 @@ class InMemory(Dataset):
         (4, ('0', '1'), tensor([2]))
     """
 
-    def __init__(self, batch: Batch, card: Card | None = None) -> None:
+    def __init__(
+        self, batch: Batch, card: Card | None = None, *, files: Files | None = None
+    ) -> None:
         card = card or Card()
         if not len(batch):
             raise InvalidBatchError("Expected at least one sample, but got none.")
@@ -156,6 +174,7 @@ class InMemory(Dataset):
         if batch.group is not None and not card.groups and int(batch.group.max()) >= 0:
             card = replace(card, groups=tuple(str(g) for g in range(int(batch.group.max()) + 1)))
         self.batch = batch
+        self.files = files
         self.card = replace(card, shape=tuple(batch.x.shape[1:]))
 
     def __len__(self) -> int:

@@ -16,7 +16,13 @@ from typing_extensions import override
 
 from rightreasons.core.checks import check_choice
 from rightreasons.datasets.augmented import Augmented
-from rightreasons.datasets.dataset import Dataset, InMemory, TransformedDataset, group_counts
+from rightreasons.datasets.dataset import (
+    Dataset,
+    Files,
+    InMemory,
+    TransformedDataset,
+    group_counts,
+)
 from rightreasons.errors import InvalidBatchError
 from rightreasons.types import Batch
 
@@ -87,7 +93,9 @@ def change_masks(data: Dataset, change: Change, *, key: str) -> Dataset:
     ]
     masks, annotated = zip(*changed, strict=True)
     return InMemory(
-        data.batch.replace(mask=torch.cat(masks), annotated=torch.cat(annotated)), data.card
+        data.batch.replace(mask=torch.cat(masks), annotated=torch.cat(annotated)),
+        data.card,
+        files=data.files,
     )
 
 
@@ -169,7 +177,10 @@ def select(data: Dataset, indices: Tensor) -> Dataset:
     selection = Selected(data, indices)
     if not isinstance(data, InMemory):
         return selection
-    return InMemory(data.batch[indices], selection.card)
+    files = data.files and Files(
+        data.files.root, tuple(data.files.names[index] for index in indices.tolist())
+    )
+    return InMemory(data.batch[indices], selection.card, files=files)
 
 
 class MaskBits:

@@ -1,10 +1,7 @@
-"""Images and masks read from files: pictures, archives of JPEG pictures, pickled arrays."""
+"""Images and masks read from files."""
 
 from __future__ import annotations
 
-import codecs
-import io
-import pickle
 import re
 import struct
 import zipfile
@@ -22,22 +19,30 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from rightreasons.core.files import check_file
-from rightreasons.core.progress import map_parallel
+from rightreasons.datasets.images.deep import (
+    ARRAY_SUFFIXES,
+    Range,
+    array_size,
+    combine_bytes,
+    convert_channels,
+    read_array,
+    read_tiff,
+    resize_array,
+    scale_values,
+)
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 __all__ = [
+    "SIDEWAYS",
+    "TURNS",
     "UNREADABLE",
-    "JpegArchive",
     "check_data_dir",
-    "decode_jpegs",
     "image_size",
     "list_images",
     "nearest_indices",
     "read_image",
     "read_mask",
-    "read_pickled_arrays",
     "unpack_masks",
-    "unpickle",
 ]
 
 UNREADABLE = (  # what NumPy, Pillow and the archive modules raise for a damaged file
@@ -57,16 +62,17 @@ ORIENTATION_TAG = 0x0112
 SIDEWAYS = (5, 6, 7, 8)  # orientations in which the camera stored width and height exchanged
 DEEP_COLOURS = re.compile(r"\b(RGB|RGBA|RGBX|LA|CMYK);(16|32)[BLNF]*")
 DEEP_MODES = ("I", "I;16", "I;16B", "I;16L", "F")
-WORKERS = 2
-CHUNK = 200  # images decoded in one task: one image is too little work for a thread
-
-_array = np.zeros(1)
-_KNOWN: dict[str, Any] = {  # all functions that a pickled array calls
-    "ndarray": np.ndarray,
-    "dtype": np.dtype,
-    "_reconstruct": _array.__reduce_ex__(2)[0],
-    "_frombuffer": _array.__reduce_ex__(5)[0],
+TURNS = {  # orientation tag -> what makes the image upright
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
 }
+TIFF_SUFFIXES = (".tif", ".tiff")
+TIFF_STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
 def check_data_dir(data_dir: str | PathLike[str]) -> Path:
@@ -88,30 +94,47 @@ def list_images(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> list[Path]:
 
 def image_size(path: Path) -> tuple[int, int]:
     """Height and width of the upright image, read from the header alone."""
+    (height, width), orientation = stored_size(path)
+    return (width, height) if orientation in SIDEWAYS else (height, width)
+
+
+def stored_size(path: Path) -> tuple[tuple[int, int], int]:
+    """Height and width of the image as it is stored, and its orientation tag; 1 is upright."""
+    if path.suffix.lower() in ARRAY_SUFFIXES:
+        return array_size(path), 1
+    if _needs_tifffile(path):
+        return read_tiff(path).shape[:2], 1
     with _open_image(path) as image:
         width, height = image.size
-        sideways = _orientation(image) in SIDEWAYS
-    return (width, height) if sideways else (height, width)
+        return (height, width), _orientation(image)
 
 
-def read_image(path: Path, *, size: tuple[int, int], channels: int) -> Tensor:
+def read_image(
+    path: Path, *, size: tuple[int, int], channels: int, value_range: Range | None = None
+) -> Tensor:
     """Read an image in [0, 1], shape ``(C, H, W)``.
 
     Photographs are turned upright by their orientation tag, transparency is ignored, and another
-    size is resampled bilinearly.
+    size is resampled bilinearly. More than 8 bits a channel are scaled by the rule of `deep`.
 
     Args:
-        path: A file in any format Pillow reads, with 8 bits a channel or fewer.
+        path: A file in any format Pillow reads, an array (``.npy``), or DICOM (``.dcm``).
         size: Height and width of the result.
         channels: 3 for colour, 1 for grey.
+        value_range: The values that become 0 and 1, for images with more than 8 bits a channel.
 
     Raises:
         DatasetCorruptError: The file cannot be read; the message is the bare reason.
     """
+    if path.suffix.lower() in ARRAY_SUFFIXES:
+        values, usual = read_array(path)
+        return _deep_tensor(values, value_range or usual, size, channels)
+    if _needs_tifffile(path):
+        return _deep_tensor(read_tiff(path), value_range, size, channels)
     with _open_image(path) as image:
         deep = _deep_pixels(image)
         if deep is not None:
-            raise DatasetCorruptError(f"has {deep} pixels, expected 8 bits a channel; convert it")
+            return _deep_tensor(_deep_values(path, image, deep), value_range, size, channels)
         upright = _turn_upright(image)
         if "transparency" in upright.info:
             upright = upright.convert("RGBA")
@@ -121,7 +144,40 @@ def read_image(path: Path, *, size: tuple[int, int], channels: int) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(pixels)).div_(255)
 
 
-def read_mask(path: Path, *, size: tuple[int, int]) -> Tensor:
+def _deep_tensor(
+    values: NDArray[Any], value_range: Range | None, size: tuple[int, int], channels: int
+) -> Tensor:
+    planes = convert_channels(scale_values(values, value_range), channels)
+    return torch.from_numpy(resize_array(planes, size))
+
+
+def _deep_values(path: Path, image: Image.Image, deep: str) -> NDArray[Any]:
+    """All bits of an image with deep pixels, turned upright."""
+    if ";" not in deep or deep in DEEP_MODES:
+        values = np.asarray(_turn_upright(image))
+        return values.astype(np.uint16) if image.format == "PNG" else values
+    if image.format != "PNG" or not deep.startswith("RGB"):
+        raise DatasetCorruptError(f"has {deep} pixels, which are not read; convert it to RGB")
+    if _orientation(image) != 1:
+        raise DatasetCorruptError(f"has {deep} pixels and an orientation tag; turn it upright")
+    return combine_bytes(path, image)
+
+
+def _needs_tifffile(path: Path) -> bool:
+    """Whether a TIFF has colours of more than 8 bits, which Pillow cuts or cannot open."""
+    if path.suffix.lower() not in TIFF_SUFFIXES or not path.is_file():
+        return False
+    try:
+        with Image.open(path) as image:
+            deep = _deep_pixels(image)
+            return deep is not None and deep not in DEEP_MODES
+    except UnidentifiedImageError:
+        return path.read_bytes()[:4] in TIFF_STARTS
+    except UNREADABLE:
+        return False
+
+
+def read_mask(path: Path, *, size: tuple[int, int], turn: int = 1) -> Tensor:
     """Read a mask, white as 1, black and transparent as 0, shape ``(1, H, W)``.
 
     A file with one value beside 0 is black and white, whatever that value is (1 and 255 are both
@@ -129,29 +185,38 @@ def read_mask(path: Path, *, size: tuple[int, int]) -> Tensor:
     size is sampled by the nearest pixel, so no new values appear.
 
     Args:
-        path: A file in any format Pillow reads; PNG stores masks without loss.
+        path: A file in any format Pillow reads, or an array; PNG stores masks without loss.
         size: Height and width of the result.
+        turn: Orientation tag of the image, for a mask that is stored as the image is; else 1.
 
     Raises:
         DatasetCorruptError: The file cannot be read; the message is the bare reason.
     """
+    if path.suffix.lower() in ARRAY_SUFFIXES:
+        values, _ = read_array(path)
+        black_and_white = np.asarray(_black_and_white(values, str(values.dtype)))
+        return _mask_tensor(_turn(Image.fromarray(black_and_white), turn), size)
     with _open_image(path) as image:
         deep = _deep_pixels(image)
-        upright = _turn_upright(image)
+        upright = _turn(_turn_upright(image), turn)
         if deep is not None:
-            upright = _black_and_white(upright, deep)
+            upright = _black_and_white(np.asarray(upright), deep)
         if upright.has_transparency_data:
             upright = upright.convert("RGBA")
             upright = Image.alpha_composite(Image.new("RGBA", upright.size, "black"), upright)
-        pixels = np.asarray(upright.convert("L"))
-        values = np.flatnonzero(np.bincount(pixels.ravel(), minlength=256)[1:]) + 1
-        if len(values) > 1 and values[-1] < 128:
-            raise DatasetCorruptError(
-                f"is a mask with values {values[0]} to {values[-1]}, which look like class "
-                "numbers; expected black and white, so choose the class and save it as 0 and 255"
-            )
-        white = 255 if len(values) != 1 else int(values[0])
-        scaled = _resize(Image.fromarray(pixels), size, Image.Resampling.NEAREST)
+        return _mask_tensor(upright, size)
+
+
+def _mask_tensor(image: Image.Image, size: tuple[int, int]) -> Tensor:
+    pixels = np.asarray(image.convert("L"))
+    values = np.flatnonzero(np.bincount(pixels.ravel(), minlength=256)[1:]) + 1
+    if len(values) > 1 and values[-1] < 128:
+        raise DatasetCorruptError(
+            f"is a mask with values {values[0]} to {values[-1]}, which look like class "
+            "numbers; expected black and white, so choose the class and save it as 0 and 255"
+        )
+    white = 255 if len(values) != 1 else int(values[0])
+    scaled = _resize(Image.fromarray(pixels), size, Image.Resampling.NEAREST)
     return torch.from_numpy(np.asarray(scaled, dtype=np.float32) / white).unsqueeze(0)
 
 
@@ -171,137 +236,6 @@ def unpack_masks(bits: NDArray[np.uint8], *, size: int) -> NDArray[np.bool_]:
     nearest = nearest_indices(whole.shape[1], size)
     masks: NDArray[np.bool_] = whole[:, nearest][:, :, nearest]
     return masks
-
-
-def decode_jpegs(
-    content: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    indices: NDArray[np.int64],
-    *,
-    size: int,
-    resize: bool = True,
-) -> NDArray[np.uint8]:
-    """Decode some JPEG images of one array of bytes: ``(n, size, size, 3)``.
-
-    Args:
-        content: The bytes of all images.
-        offsets: Image n is ``content[offsets[n]:offsets[n + 1]]``.
-        indices: The images to decode.
-        size: Side of the result.
-        resize: Whether to resize other sizes; else they are a ValueError.
-    """
-    pixels = np.empty((len(indices), size, size, 3), dtype=np.uint8)
-
-    def decode(chunk: int) -> None:
-        for number in range(chunk * CHUNK, min((chunk + 1) * CHUNK, len(indices))):
-            start, stop = offsets[indices[number]], offsets[indices[number] + 1]
-            with Image.open(io.BytesIO(content[start:stop].tobytes())) as image:
-                colours = image.convert("RGB")
-                if resize:
-                    colours = _resize(colours, (size, size), Image.Resampling.BICUBIC)
-                pixels[number] = np.asarray(colours)
-
-    num_chunks = -(-len(indices) // CHUNK)
-    map_parallel(decode, num_chunks, workers=WORKERS, description="decoding images")
-    return pixels
-
-
-class JpegArchive:
-    """An ``.npz`` file of JPEG images: the arrays ``jpeg`` and ``offsets``, and columns.
-
-    Args:
-        path: The file.
-        columns: Names of arrays with an entry for each image.
-        extras: Names of other arrays.
-        suffix: End of the names of ``jpeg``, ``offsets`` and the columns in an archive with
-            several parts; `columns` has them without it.
-
-    Raises:
-        DatasetCorruptError: The file cannot be read, or an array is missing or has another length.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        columns: Sequence[str],
-        extras: Sequence[str] = (),
-        suffix: str = "",
-    ) -> None:
-        self.path = path
-        try:
-            # NumPy leaves a file open that it opened itself and cannot read
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                self.content = archive[f"jpeg{suffix}"]
-                self.offsets = archive[f"offsets{suffix}"]
-                self.columns: dict[str, NDArray[Any]] = {
-                    name: archive[f"{name}{suffix}"] for name in columns
-                }
-                self.extras: dict[str, NDArray[Any]] = {name: archive[name] for name in extras}
-            lengths = {name: len(column) for name, column in self.columns.items()}
-            if not len(self) or set(lengths.values()) != {len(self)}:
-                raise ValueError(f"{len(self)} images, {lengths}")
-        except UNREADABLE as error:
-            raise self._corrupt(error) from error
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def images(self, indices: NDArray[np.int64], *, size: int) -> NDArray[np.uint8]:
-        """Decode some images, resized to a square: ``(n, size, size, 3)``."""
-        try:
-            return decode_jpegs(self.content, self.offsets, indices, size=size)
-        except UNREADABLE as error:
-            raise self._corrupt(error) from error
-
-    def _corrupt(self, error: Exception) -> DatasetCorruptError:
-        return DatasetCorruptError(
-            f"Expected {self.path} to hold images as JPEG, one array of them and a row of each "
-            f"column for every image, but it is truncated or damaged ({error}). Copy it anew."
-        )
-
-
-def unpickle(path: Path) -> Any:
-    """Read arrays and plain values from a pickle; a class or function in it is an error.
-
-    Raises:
-        Exception: A damaged or foreign pickle may raise any exception.
-    """
-    with path.open("rb") as file:
-        return _ArrayUnpickler(file, encoding="latin1").load()  # as Python 2 wrote arrays
-
-
-def read_pickled_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read a pickled dictionary of arrays; anything else in it is an error.
-
-    Raises:
-        DatasetCorruptError: The file holds something else or cannot be read.
-    """
-    try:
-        content = unpickle(path)
-    except Exception as error:  # a damaged pickle may raise any exception
-        raise DatasetCorruptError(
-            f"Expected {path} to be a pickled dictionary of arrays, but got: {error}. Copy it anew."
-        ) from error
-    if not isinstance(content, dict) or not all(
-        isinstance(key, str) and isinstance(value, np.ndarray) for key, value in content.items()
-    ):
-        raise DatasetCorruptError(
-            f"Expected {path} to be a pickled dictionary of arrays by name, but got "
-            f"{type(content).__name__}."
-        )
-    return content
-
-
-class _ArrayUnpickler(pickle.Unpickler):
-    """An unpickler that can build NumPy arrays only, so that no foreign code runs."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module.split(".")[0] == "numpy" and name in _KNOWN:
-            return _KNOWN[name]
-        if (module, name) == ("_codecs", "encode"):  # how old pickles write bytes
-            return codecs.encode
-        raise pickle.UnpicklingError(f"it wants {module}.{name}, which is no part of an array")
 
 
 @contextmanager
@@ -331,9 +265,8 @@ def _deep_pixels(image: Image.Image) -> str | None:
     return None if found is None else found.group()
 
 
-def _black_and_white(image: Image.Image, deep: str) -> Image.Image:
+def _black_and_white(values: NDArray[Any], deep: str) -> Image.Image:
     """A mask of deep pixels in 8 bits, if it has one value beside 0."""
-    values = np.asarray(image)
     others = np.unique(values[values != 0]) if values.ndim == 2 else np.zeros(2)
     if len(others) > 1 or not np.all(others > 0):
         raise DatasetCorruptError(
@@ -346,6 +279,11 @@ def _black_and_white(image: Image.Image, deep: str) -> Image.Image:
 def _orientation(image: Image.Image) -> int:
     """The orientation tag of the header; without the check below a PNG would be decoded."""
     return int(image.getexif().get(ORIENTATION_TAG, 1)) if "exif" in image.info else 1
+
+
+def _turn(image: Image.Image, orientation: int) -> Image.Image:
+    """Turn an image upright by the orientation tag of another one."""
+    return image.transpose(TURNS[orientation]) if orientation in TURNS else image
 
 
 def _turn_upright(image: Image.Image) -> Image.Image:

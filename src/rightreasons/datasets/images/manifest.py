@@ -1,19 +1,29 @@
 """The table of an image folder: file, label, split, group and mask of each image."""
 
-import csv
-from collections.abc import Iterable, Mapping
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from rightreasons.datasets.images.table import TABLES, find_table, read_table
 from rightreasons.datasets.splitting import stratified_split
-from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
+from rightreasons.errors import DatasetCorruptError, InvalidSettingError
 
-__all__ = ["Entry", "Manifest", "folder_manifest", "read_manifest", "split_paths"]
+__all__ = [
+    "COLUMNS",
+    "MASK_COLUMNS",
+    "Entry",
+    "Manifest",
+    "folder_manifest",
+    "read_manifest",
+    "split_paths",
+]
 
-TABLE = "data.csv"
+TABLE = TABLES[0]
 SPLITS = {"train": "train", "val": "val", "test": "test", "0": "train", "1": "val", "2": "test"}
 COLUMNS = {  # column -> its names in tables, in order of preference
     "file": ("file", "img_filename", "filename"),
@@ -21,9 +31,12 @@ COLUMNS = {  # column -> its names in tables, in order of preference
     "split": ("split",),
     "group": ("group",),
     "attribute": ("a", "place"),
-    "mask": ("mask",),
+    "mask": ("mask", "irrelevant_mask", "relevant_mask"),
 }
+MASK_COLUMNS = {"irrelevant_mask": "irrelevant", "relevant_mask": "relevant"}
+"""Columns of masks whose name says what is white."""
 REQUIRED = ("file", "label", "split")
+MOST_GROUPS = 1000
 
 
 @dataclass(frozen=True)
@@ -36,6 +49,8 @@ class Entry:
     label: int
     group: int
     mask: str
+    turn: int = 1
+    """Orientation tag by which the mask is turned as its image; 1 is not at all."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +62,8 @@ class Manifest:
     classes: tuple[str, ...]
     groups: tuple[str, ...]
     origin: str = f"its {TABLE} says"
+    mask_polarity: str | None = None
+    """What is white in masks, if the table says it."""
 
     def part(self, split: str) -> tuple[Entry, ...]:
         """The rows of one split."""
@@ -63,12 +80,15 @@ class Manifest:
         return any(entry.mask for entry in self.entries)
 
 
-def read_manifest(root: Path, *, table: str = TABLE) -> tuple[Manifest, list[str]]:
-    """Read ``data.csv``; problems of its rows are returned, not raised.
+def read_manifest(
+    root: Path, *, table: str | None = None, groups: Sequence[str] = ()
+) -> tuple[Manifest, list[str]]:
+    """Read the table of a folder; problems of its rows are returned, not raised.
 
     Args:
         root: The folder with the table; file names are relative to it.
-        table: File name of the table.
+        table: File name of the table; None is ``data.csv`` or ``data.parquet``.
+        groups: Columns whose values together make the groups; empty is the table's own groups.
 
     Returns:
         The manifest, and one line for every problem. Rows are counted as in a spreadsheet.
@@ -77,23 +97,10 @@ def read_manifest(root: Path, *, table: str = TABLE) -> tuple[Manifest, list[str
         DatasetNotFoundError: There is no table.
         DatasetCorruptError: The file is not a table with the columns file, label and split.
     """
-    path = root / table
-    if not path.is_file():
-        raise DatasetNotFoundError(
-            f"Expected a table at {path}, but there is none. Write one with the columns "
-            "file,label,split and, if you have them, group,mask."
-        )
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
-            reader = csv.reader(lines, strict=True)
-            header = [name.strip().lower() for name in next(reader, [])]
-            rows = [(reader.line_num, fields) for fields in reader if any(fields)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DatasetCorruptError(
-            f"Expected {path} to be a table in UTF-8 with commas, but got: {error}."
-        ) from error
+    path = find_table(root, TABLES if table is None else (table,))
+    header, rows = read_table(path)
     columns = _find_columns(header, path)
-    attribute = header[columns["attribute"]] if "attribute" in columns else ""
+    crossed = _find_group_columns(header, columns, groups, path)
     if not rows:
         raise DatasetCorruptError(f"Expected {path} to have rows, but it has a header only.")
     problems = [
@@ -105,7 +112,10 @@ def read_manifest(root: Path, *, table: str = TABLE) -> tuple[Manifest, list[str
         (row, {name: _cell(fields, column) for name, column in columns.items()})
         for row, fields in rows
     ]
-    manifest = replace(_number_rows(root, cells, attribute), origin=f"its {table} says")
+    values = [{name: _cell(fields, place) for name, place in crossed.items()} for _, fields in rows]
+    manifest = _number_rows(root, cells, values)
+    polarity = MASK_COLUMNS.get(header[columns["mask"]]) if "mask" in columns else None
+    manifest = replace(manifest, origin=f"its {path.name} says", mask_polarity=polarity)
     return manifest, problems + _find_problems(manifest, cells)
 
 
@@ -158,15 +168,13 @@ def split_paths(
 
 def _find_columns(header: list[str], path: Path) -> dict[str, int]:
     """The index of each column in the header."""
-    twice = sorted({name for name in header if name and header.count(name) > 1})
-    if twice:
-        raise DatasetCorruptError(
-            f"Expected {path} to have each column once, but it has several called "
-            f"{', '.join(twice)}. Rename or remove all but one."
-        )
     columns = {}
     for name, spellings in COLUMNS.items():
         present = [spelling for spelling in spellings if spelling in header]
+        if name == "mask" and len(present) > 1:
+            raise DatasetCorruptError(
+                f"Expected {path} to have one column of masks, but got {', '.join(present)}."
+            )
         if present:
             columns[name] = header.index(present[0])
     missing = [" or ".join(COLUMNS[name]) for name in REQUIRED if name not in columns]
@@ -177,6 +185,27 @@ def _find_columns(header: list[str], path: Path) -> dict[str, int]:
             f"{', no '.join(missing)}; it has: {', '.join(header) or 'nothing'}.{semicolons}"
         )
     return columns
+
+
+def _find_group_columns(
+    header: list[str], columns: Mapping[str, int], groups: Sequence[str], path: Path
+) -> dict[str, int]:
+    """The columns whose values make the groups, by name."""
+    if not groups:
+        if "group" in columns:
+            return {"group": columns["group"]}
+        if "attribute" in columns:
+            attribute = columns["attribute"]
+            return {"label": columns["label"], header[attribute]: attribute}
+        return {}
+    known = {**{name: place for place, name in enumerate(header) if name}, **columns}
+    unknown = [name for name in groups if name.lower() not in known]
+    if unknown:
+        raise InvalidSettingError(
+            f"Expected `groups` (--groups) to be columns of {path}, which has "
+            f"{', '.join(filter(None, header))}; but got {', '.join(unknown)}."
+        )
+    return {name.lower(): known[name.lower()] for name in groups}
 
 
 def _cell(fields: list[str], column: int) -> str:
@@ -190,36 +219,42 @@ def _sorted_names(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(names, key=(lambda name: (int(name), name)) if numeric else None))
 
 
-def _number_rows(root: Path, cells: list[tuple[int, dict[str, str]]], attribute: str) -> Manifest:
-    """Number labels and groups; without a group column, groups are label × attribute."""
+def _number_rows(
+    root: Path, cells: list[tuple[int, dict[str, str]]], values: list[dict[str, str]]
+) -> Manifest:
+    """Number labels and groups; several columns make a group for each combination."""
     classes = _sorted_names(cell["label"] for _, cell in cells)
-    groups = _sorted_names(cell.get("group", "") for _, cell in cells)
-    attributes = () if groups else _sorted_names(cell.get("attribute", "") for _, cell in cells)
-    crossed = tuple(
-        f"label {label}, {attribute} {value}" for label in classes for value in attributes
-    )
     numbers = {name: number for number, name in enumerate(classes)}
-    group_numbers = {name: number for number, name in enumerate(groups or attributes)}
-
-    def group(cell: Mapping[str, str]) -> int:
-        name = cell.get("group" if groups else "attribute", "")
-        if not name or not cell["label"]:
-            return -1
-        number = group_numbers[name]
-        return number if groups else numbers[cell["label"]] * len(attributes) + number
-
+    columns = list(values[0])
+    names = {column: _sorted_names(value[column] for value in values) for column in columns}
+    count = math.prod(len(found) for found in names.values())
+    if count > MOST_GROUPS:
+        raise InvalidSettingError(
+            f"Expected at most {MOST_GROUPS} groups, but the columns {', '.join(columns)} make "
+            f"{count}. Choose columns with fewer values."
+        )
+    combinations = list(itertools.product(*names.values())) if columns and count else []
+    places = {combination: number for number, combination in enumerate(combinations)}
+    groups = tuple(
+        combination[0]
+        if len(columns) == 1
+        else ", ".join(
+            f"{column} {value}" for column, value in zip(columns, combination, strict=True)
+        )
+        for combination in combinations
+    )
     entries = tuple(
         Entry(
             row=row,
             file=cell["file"],
             split=SPLITS.get(cell["split"].lower(), ""),
             label=numbers.get(cell["label"], -1),
-            group=group(cell),
+            group=places.get(tuple(value.values()), -1) if cell["label"] else -1,
             mask=cell.get("mask", ""),
         )
-        for row, cell in cells
+        for (row, cell), value in zip(cells, values, strict=True)
     )
-    return Manifest(root=root, entries=entries, classes=classes, groups=groups or crossed)
+    return Manifest(root=root, entries=entries, classes=classes, groups=groups)
 
 
 def _find_problems(manifest: Manifest, cells: list[tuple[int, dict[str, str]]]) -> list[str]:

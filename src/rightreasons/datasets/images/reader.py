@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from rightreasons.core.progress import map_parallel
-from rightreasons.datasets.images.files import image_size, read_image, read_mask
+from rightreasons.datasets.images.files import (
+    SIDEWAYS,
+    image_size,
+    read_image,
+    read_mask,
+    stored_size,
+)
 from rightreasons.datasets.images.manifest import Entry, Manifest
 from rightreasons.errors import DatasetCorruptError
 from rightreasons.types import Batch
@@ -37,6 +43,7 @@ class ImageReader:
             1 is where the model must not look.
         mask_threshold: Values above it become 1 and the others 0, for masks that JPEG blurred at
             the edges; None keeps soft masks.
+        value_range: The values that become 0 and 1, for images with more than 8 bits a channel.
     """
 
     root: Path
@@ -44,18 +51,24 @@ class ImageReader:
     channels: int
     mask_polarity: str
     mask_threshold: float | None = None
+    value_range: tuple[float, float] | None = None
 
     def image(self, entry: Entry) -> Tensor:
         """Read the image of a row, ``(C, H, W)`` in [0, 1]."""
         with locate_problems(entry, entry.file):
-            return read_image(self.root / entry.file, size=self.size, channels=self.channels)
+            return read_image(
+                self.root / entry.file,
+                size=self.size,
+                channels=self.channels,
+                value_range=self.value_range,
+            )
 
     def mask(self, entry: Entry) -> Tensor:
         """Read the mask of a row, ``(1, H, W)``; zeros if the row has no mask file."""
         if not entry.mask:
             return torch.zeros(1, *self.size)
         with locate_problems(entry, f"mask {entry.mask}"):
-            mask = read_mask(self.root / entry.mask, size=self.size)
+            mask = read_mask(self.root / entry.mask, size=self.size, turn=entry.turn)
         if self.mask_threshold is not None:
             mask = (mask > self.mask_threshold).float()
         return 1 - mask if self.mask_polarity == "relevant" else mask
@@ -146,7 +159,7 @@ def survey(
 
     Returns:
         The rows whose files can be opened, the size of all images (None if unknown), and one line
-        for every problem.
+        for every problem. A row whose mask is stored as its image is, and not upright, says so.
     """
     named = [entry for entry in manifest.entries if entry.file]
     headers = map_parallel(
@@ -155,12 +168,16 @@ def survey(
         workers=workers,
         description="looking at images",
     )
-    problems = [problem for _, row_problems in headers for problem in row_problems]
-    readable = [entry for entry, header in zip(named, headers, strict=True) if not header[1]]
+    problems = [problem for _, _, row_problems in headers for problem in row_problems]
+    readable = [
+        entry if turn == 1 else replace(entry, turn=turn)
+        for entry, (_, turn, row_problems) in zip(named, headers, strict=True)
+        if not row_problems
+    ]
     if stated is not None:
         return readable, stated, problems
     first_rows: dict[tuple[int, int], int] = {}
-    for entry, (size, _) in zip(named, headers, strict=True):
+    for entry, (size, _, _) in zip(named, headers, strict=True):
         if size is not None:
             first_rows.setdefault(size, entry.row)
     if len(first_rows) > 1:
@@ -172,20 +189,29 @@ def survey(
     return readable, next(iter(first_rows), None), problems
 
 
-def _check_headers(root: Path, entry: Entry) -> tuple[tuple[int, int] | None, list[str]]:
-    """Height and width of a row's image (None if unreadable), and a line for every problem.
+def _check_headers(root: Path, entry: Entry) -> tuple[tuple[int, int] | None, int, list[str]]:
+    """Check the sizes of a row's image and mask.
 
-    The mask, if the row names one, must have the same size.
+    The mask has the size of the upright image. It may also be stored as the image is, to be
+    turned by the image's orientation tag.
+
+    Returns:
+        Height and width of the upright image (None if unreadable), the orientation tag by which
+        the mask is turned, and a line for every problem.
     """
-    size, mask_size, problems = None, None, list[str]()
+    size, mask_size, turn, problems = None, None, 1, list[str]()
     with collect_problems(problems), locate_problems(entry, entry.file):
-        size = image_size(root / entry.file)
+        stored, orientation = stored_size(root / entry.file)
+        size = stored[::-1] if orientation in SIDEWAYS else stored
     if entry.mask:
         with collect_problems(problems), locate_problems(entry, f"mask {entry.mask}"):
             mask_size = image_size(root / entry.mask)
     if size and mask_size and size != mask_size:
-        problems.append(
-            f"row {entry.row}, mask {entry.mask}: has {mask_size[0]}x{mask_size[1]} pixels, but "
-            f"its image {entry.file} has {size[0]}x{size[1]}"
-        )
-    return size, problems
+        if mask_size == stored:
+            turn = orientation
+        else:
+            problems.append(
+                f"row {entry.row}, mask {entry.mask}: has {mask_size[0]}x{mask_size[1]} pixels, "
+                f"but its image {entry.file} has {size[0]}x{size[1]}"
+            )
+    return size, turn, problems

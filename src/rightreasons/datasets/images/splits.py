@@ -7,9 +7,9 @@ from typing import Literal
 
 import torch
 
-from rightreasons.core.checks import check_flag, check_integer
+from rightreasons.core.checks import check_choice, check_flag, check_floats, check_integer
 from rightreasons.datasets.augmented import Augmented
-from rightreasons.datasets.dataset import Card, Dataset, InMemory, Splits, group_counts
+from rightreasons.datasets.dataset import Card, Dataset, Files, InMemory, Splits, group_counts
 from rightreasons.datasets.images.manifest import Manifest
 from rightreasons.datasets.images.reader import (
     ImageReader,
@@ -20,10 +20,20 @@ from rightreasons.datasets.images.reader import (
 from rightreasons.datasets.images.stream import ImageStream
 from rightreasons.errors import DatasetCorruptError, InvalidSettingError
 
-__all__ = ["Reading", "augment_training", "check_augmentation", "check_size", "image_splits"]
+__all__ = [
+    "POLARITIES",
+    "Reading",
+    "augment_training",
+    "check_augmentation",
+    "check_polarity",
+    "check_size",
+    "check_value_range",
+    "image_splits",
+]
 
+POLARITIES = ("irrelevant", "relevant")
 MAX_WORKERS = 4
-MAX_LINES = 500
+MAX_LINES = 30
 BYTES_PER_VALUE = 4
 
 
@@ -71,6 +81,7 @@ def image_splits(
     channels: int = 3,
     mask_polarity: str = "irrelevant",
     mask_threshold: float | None = None,
+    value_range: object = None,
 ) -> Splits:
     """Read the images of a table; one error lists all problems of the table and the files.
 
@@ -86,11 +97,13 @@ def image_splits(
         mask_polarity: What is white in mask files: ``"irrelevant"`` or ``"relevant"`` for the
             label.
         mask_threshold: Grey value above which a mask pixel is white; None keeps soft masks.
+        value_range: The values that become 0 and 1, for images with more than 8 bits a channel.
 
     Raises:
         DatasetCorruptError: One line for each problem.
     """
     workers = reading.num_workers
+    values = check_value_range(value_range)
     readable, common_size, file_problems = survey(manifest, size, workers=workers)
     reader = ImageReader(
         root=manifest.root,
@@ -98,11 +111,13 @@ def image_splits(
         channels=channels,
         mask_polarity=mask_polarity,
         mask_threshold=mask_threshold,
+        value_range=values,
     )
     known = [*problems, *file_problems]
     if known:
         known += find_decoding_problems(readable, reader, workers=workers)
     _raise_problems(known, manifest)
+    manifest = replace(manifest, entries=tuple(readable))
     card = _fill_card(card, manifest, reader)
     fits = _num_bytes(manifest, reader) <= reading.memory_limit
     keep = fits if reading.in_memory == "auto" else reading.in_memory
@@ -124,6 +139,43 @@ def check_size(size: object) -> tuple[int, int] | None:
     return check_integer("size", sides[0], low=1), check_integer("size", sides[1], low=1)
 
 
+def check_value_range(value: object) -> tuple[float, float] | None:
+    """Check the values that become 0 and 1; None for None."""
+    if value is None:
+        return None
+    numbers = check_floats("value_range", value, least=2)
+    if len(numbers) != 2 or not numbers[0] < numbers[1]:
+        raise InvalidSettingError(
+            f"Expected `value_range` to be two numbers, the lower one first, but got {value!r}."
+        )
+    return numbers[0], numbers[1]
+
+
+def check_polarity(polarity: str | None, manifest: Manifest, problems: list[str]) -> str:
+    """Give the polarity of masks: the stated one, or the table's; add a problem if neither says it.
+
+    Args:
+        polarity: The stated one, or None.
+        manifest: The table.
+        problems: Lines for problems; one may be added.
+    """
+    if polarity is not None:
+        check_choice("mask_polarity", polarity, POLARITIES)
+    said = manifest.mask_polarity
+    if said is not None and polarity not in (None, said):
+        problems.append(
+            f"`mask_polarity` is {polarity!r}, but the table has the column {said}_mask: leave "
+            "the setting out"
+        )
+    if manifest.has_masks and polarity is None and said is None:
+        problems.append(
+            "`mask_polarity` is not stated, but there are masks: pass 'irrelevant' if white is "
+            "what the model must not look at, 'relevant' if white is what it should look at "
+            "(--mask-polarity irrelevant)"
+        )
+    return said or polarity or POLARITIES[0]
+
+
 def check_augmentation(flip: object, crop: object, seed: object) -> None:
     """Check the settings of `Augmented` before any file is read."""
     check_flag("flip", flip)
@@ -141,7 +193,10 @@ def augment_training(splits: Splits, *, flip: bool, crop: int, seed: int) -> Spl
 def _raise_problems(problems: list[str], manifest: Manifest) -> None:
     if problems:
         more = len(problems) - MAX_LINES
-        lines = problems[:MAX_LINES] + ([f"… and {more} more"] if more > 0 else [])
+        own = manifest.origin == "class folders" or "data." in manifest.origin
+        every = f"; `rightreasons data check {manifest.root}` lists all" if own else ""
+        rest = f"… and {more} more{every}"
+        lines = problems[:MAX_LINES] + ([rest] if more > 0 else [])
         listing = "\n".join(f"  {line}" for line in lines)
         raise DatasetCorruptError(
             f"Expected {manifest.root} to hold images as {manifest.origin}, but got "
@@ -177,7 +232,14 @@ def _load_into_memory(
     }
     problems = [problem for _, part_problems in decoded.values() for problem in part_problems]
     _raise_problems(problems, manifest)
-    return {split: InMemory(batch, card) for split, (batch, _) in decoded.items()}
+    return {
+        split: InMemory(batch, card, files=_files(manifest, split))
+        for split, (batch, _) in decoded.items()
+    }
+
+
+def _files(manifest: Manifest, split: str) -> Files:
+    return Files(manifest.root, tuple(entry.file for entry in manifest.part(split)))
 
 
 def _stream_from_disk(

@@ -76,7 +76,8 @@ class ImageStream(Dataset):
         if self._digest is None:
             reader = self.reader
             settings = (reader.size, reader.channels, reader.mask_polarity, reader.mask_threshold)
-            sha = hashlib.sha256(repr(settings).encode())
+            scaled = "" if reader.value_range is None else f" {reader.value_range}"
+            sha = hashlib.sha256(f"{settings}{scaled}".encode())
             with progress("hashing images", total=len(self)) as advance:
                 for entry in self.entries:
                     sha.update(repr((entry.label, entry.group)).encode())

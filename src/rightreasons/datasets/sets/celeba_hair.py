@@ -21,7 +21,7 @@ from rightreasons.datasets.dataset import (
     TransformedDataset,
     group_counts,
 )
-from rightreasons.datasets.images.files import JpegArchive
+from rightreasons.datasets.images.archives import JpegArchive
 from rightreasons.datasets.images.manifest import Entry, Manifest
 from rightreasons.datasets.images.pixels import PixelMemory
 from rightreasons.datasets.images.splits import (

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rightreasons.datasets.dataset import Card, Splits
-from rightreasons.datasets.images.files import UNREADABLE, check_data_dir, decode_jpegs, unpickle
+from rightreasons.datasets.images.archives import decode_jpegs, unpickle
+from rightreasons.datasets.images.files import UNREADABLE, check_data_dir
 from rightreasons.datasets.images.pixels import PixelPart, pixel_splits
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 

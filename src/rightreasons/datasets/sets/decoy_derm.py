@@ -15,7 +15,8 @@ from rightreasons.core.progress import map_parallel
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.download import download as fetch
-from rightreasons.datasets.images.files import UNREADABLE, check_data_dir, decode_jpegs
+from rightreasons.datasets.images.archives import decode_jpegs
+from rightreasons.datasets.images.files import UNREADABLE, check_data_dir
 from rightreasons.datasets.sets.decoys import all_corners_mask, decoy_batch
 from rightreasons.datasets.splitting import in_memory_splits
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError

@@ -25,7 +25,8 @@ from rightreasons.core.checks import (
 )
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
-from rightreasons.datasets.images.files import UNREADABLE, JpegArchive, unpack_masks
+from rightreasons.datasets.images.archives import JpegArchive
+from rightreasons.datasets.images.files import UNREADABLE, unpack_masks
 from rightreasons.datasets.images.pixels import masked_pixel_splits
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 

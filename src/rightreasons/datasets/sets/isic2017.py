@@ -13,7 +13,8 @@ import torch
 
 from rightreasons.core.checks import check_integer
 from rightreasons.datasets.dataset import Card, Splits
-from rightreasons.datasets.images.files import JpegArchive, unpack_masks
+from rightreasons.datasets.images.archives import JpegArchive
+from rightreasons.datasets.images.files import unpack_masks
 from rightreasons.datasets.images.manifest import Entry, Manifest
 from rightreasons.datasets.images.pixels import masked_pixel_splits
 from rightreasons.datasets.images.splits import (

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from rightreasons.core.checks import check_choice, check_flag, check_fraction, check_integer
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
-from rightreasons.datasets.images.files import JpegArchive, check_data_dir, unpack_masks
+from rightreasons.datasets.images.archives import JpegArchive
+from rightreasons.datasets.images.files import check_data_dir, unpack_masks
 from rightreasons.datasets.images.pixels import masked_pixel_splits
 from rightreasons.errors import DatasetNotFoundError
 

@@ -17,12 +17,8 @@ from rightreasons.core.checks import check_choice, check_fraction, check_integer
 from rightreasons.core.progress import map_parallel
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
-from rightreasons.datasets.images.files import (
-    JpegArchive,
-    check_data_dir,
-    nearest_indices,
-    read_image,
-)
+from rightreasons.datasets.images.archives import JpegArchive
+from rightreasons.datasets.images.files import check_data_dir, nearest_indices, read_image
 from rightreasons.datasets.images.pixels import masked_pixel_splits
 from rightreasons.datasets.splitting import stratified_split
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError

@@ -13,7 +13,7 @@ from torch.nn import functional
 from rightreasons.core.checks import check_choice, check_fraction, check_integer
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Card, Splits
-from rightreasons.datasets.images.files import read_pickled_arrays
+from rightreasons.datasets.images.archives import read_pickled_arrays
 from rightreasons.datasets.images.manifest import Entry
 from rightreasons.datasets.images.reader import ImageReader, decode_into_memory
 from rightreasons.datasets.images.splits import Reading

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rightreasons.datasets.dataset import Card, Splits
-from rightreasons.datasets.images.files import JpegArchive
+from rightreasons.datasets.images.archives import JpegArchive
 from rightreasons.datasets.images.pixels import PixelPart, pixel_splits
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, MissingExtraError
 

@@ -15,7 +15,8 @@ from torch.nn import functional
 from rightreasons.core.checks import check_choice, check_flag, check_fraction, check_integer
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets.dataset import Splits
-from rightreasons.datasets.images.files import JpegArchive, list_images, read_image
+from rightreasons.datasets.images.archives import JpegArchive
+from rightreasons.datasets.images.files import list_images, read_image
 from rightreasons.datasets.images.pixels import masked_pixel_splits
 from rightreasons.datasets.sets.mnist import DIGITS_CARD, read_mnist
 from rightreasons.datasets.splitting import stratified_split

@@ -10,7 +10,8 @@ import torch
 
 from rightreasons.core.checks import check_integer
 from rightreasons.datasets.dataset import Card, Splits
-from rightreasons.datasets.images.files import JpegArchive, unpack_masks
+from rightreasons.datasets.images.archives import JpegArchive
+from rightreasons.datasets.images.files import unpack_masks
 from rightreasons.datasets.images.manifest import read_manifest
 from rightreasons.datasets.images.pixels import masked_pixel_splits
 from rightreasons.datasets.images.splits import (
