@@ -180,7 +180,7 @@ def papers_of(name: str, made: Callable[..., Any]) -> str:
     if RECIPES.get(name) is made:
         keys += [key for part in parts_of(name) for key in keys_of(type(part))]
     elif SUITES.get(name) is made:
-        keys.append(SUITES.create(name).paper)
+        keys += [key for key in [SUITES.create(name).paper] if key]
     return "; ".join(citation(key) for key in dict.fromkeys(keys)) or "–"
 
 

@@ -378,3 +378,28 @@ def test_a_folder_is_shown_without_running(two_methods, every_row, tmp_path):
         show_suite(two_methods, tmp_path, budget="huge")
     with pytest.raises(RunNotFoundError, match="no results.jsonl"):
         show_suite("decoy-mnist", tmp_path / "elsewhere")
+
+
+def test_a_table_of_differences_to_a_reference(make_suite, make_row):
+    suite = make_suite(
+        methods=(Method(name="oracle"), Method(name="ERM")),
+        variants=(Variant(name="all"), Variant(name="some", methods=["ERM"])),
+        layout="reference",
+        references=("oracle",),
+    )
+    lines = list_lines(suite, "small")
+    values = ((0.75, 0.5), (0.25, 0.125), (0.5, 0.5))
+    rows = [
+        make_row(line.cell(0, seed), **dict(zip(VALUES, pair, strict=True)))
+        for line, pair in zip(lines, values, strict=True)
+        for seed in (0, 1)
+    ]
+    first, second = make_sections(suite, compare(suite, rows).lines)
+    assert first.header == ["method", "average", "worst", "less oracle"]
+    assert [row[0] for row in first.rows] == ["oracle", "ERM"]
+    assert [row[-1] for row in first.rows] == ["+0.00", "−50.00"]
+    assert first.rows[1][2].startswith("12.50")
+    assert second.rows[0][-1] == "–"
+    assert make_sections(suite, compare(suite, []).lines)[0].rows[0][-1] == "–"
+    with pytest.raises(UnknownNameError, match="Expected a method, but got 'best'"):
+        make_suite(references=("best",))

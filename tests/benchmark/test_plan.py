@@ -362,3 +362,29 @@ def test_unknown_parts_are_told(borrowing):
         list_lines(borrowing, "small", variants=["few"], methods=["oracle"])
     with pytest.raises(InvalidSettingError, match=r"variants \[\] and methods of any name"):
         list_lines(borrowing, "small", variants=[])
+
+
+def test_a_star_stands_for_anything(make_suite):
+    variants = tuple(Variant(name=name) for name in ("a, one", "b, one", "b, two [x]"))
+    suite = make_suite(variants=variants)
+
+    def chosen(**part):
+        return [
+            (line.variant.name, line.method.name) for line in list_lines(suite, "small", **part)
+        ]
+
+    assert chosen(variants=["b*"], methods=["E*"]) == [("b, one", "ERM"), ("b, two [x]", "ERM")]
+    assert len(chosen(variants=["*one"])) == 4
+    assert chosen(variants=["*[x]"], methods=["oracle"]) == [("b, two [x]", "oracle")]
+    with pytest.raises(UnknownNameError, match="Expected a variant, but got 'c*'"):
+        chosen(variants=["c*"])
+
+
+def test_some_seeds_where_nothing_is_chosen(make_suite):
+    suite = make_suite(methods=(Method(name="ERM"),))
+    planned = plan(suite, "small", lambda config: None, seeds=[1])
+    assert [cell.config.seed for cell in planned.cells] == [1] and not planned.num_unknown
+    with pytest.raises(InvalidSettingError, match="some of the seeds 0, 1 .* but got 5"):
+        plan(suite, "small", lambda config: None, seeds=[5])
+    with pytest.raises(InvalidSettingError, match="'tiny' chooses among candidates"):
+        plan(make_suite(), "small", lambda config: None, seeds=[1])

@@ -62,3 +62,10 @@ def test_scikit_learn_is_an_extra(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without_sklearn)
     with pytest.raises(MissingExtraError, match=r'decoy_digits .* "rightreasons\[data\]"'):
         decoy_digits()
+
+
+def test_pixels_may_be_the_columns_of_a_table():
+    image, table = decoy_digits(seed=3), decoy_digits(seed=3, table=True)
+    assert table.card.shape == (196,)
+    assert torch.equal(table.train.batch.x, image.train.batch.x.flatten(1))
+    assert torch.equal(table.train.batch.mask, image.train.batch.mask.flatten(1))

@@ -11,7 +11,7 @@ from rightreasons.benchmark.measure import Figure, Measure, Summary
 from rightreasons.benchmark.plan import Choice, Find, Line
 from rightreasons.benchmark.store import Row
 
-__all__ = ["ABSENT", "HEADER", "ComparedLine", "compare_line"]
+__all__ = ["ABSENT", "HEADER", "ComparedLine", "compare_line", "format_difference"]
 
 HEADER = ("method", "measure", "ours", "paper", "difference", "chosen")
 ABSENT = "–"
@@ -71,7 +71,7 @@ class ComparedLine:
                 measure.name,
                 self._describe_ours(measure),
                 _format_number(self.paper(measure), measure),
-                _format_difference(self.difference(measure), measure),
+                format_difference(self.difference(measure), measure),
                 "",
             ]
             for measure in self.line.suite.measures
@@ -156,7 +156,8 @@ def _format_number(number: Figure | Summary | None, measure: Measure) -> str:
     )
 
 
-def _format_difference(difference: float | None, measure: Measure) -> str:
+def format_difference(difference: float | None, measure: Measure) -> str:
+    """Write a difference of two numbers of a measure, with its sign."""
     if difference is None:
         return ABSENT
     return f"{'+' if difference >= 0 else '−'}{_format_value(abs(difference), measure)}"

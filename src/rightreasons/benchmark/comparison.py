@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from rightreasons.benchmark.cell import data_key, describe_overrides, row_address
-from rightreasons.benchmark.compared_line import HEADER, ComparedLine, compare_line
+from rightreasons.benchmark.compared_line import (
+    HEADER,
+    ComparedLine,
+    compare_line,
+    format_difference,
+)
 from rightreasons.benchmark.measure import Measure, higher_is_better
 from rightreasons.benchmark.plan import Find, list_lines
 from rightreasons.benchmark.registry import find_suite
@@ -76,7 +81,8 @@ class Comparison:
         headings: tuple[str, str],
     ) -> str:
         suite = self.suite
-        source = f"{suite.name}, {suite.table} of {suite.paper}, budget {self.budget}"
+        origin = f"{suite.table} of {suite.paper}" if suite.paper else suite.table
+        source = f"{suite.name}, {origin}, budget {self.budget}"
         blocks = [f"{headings[0]}{suite.title} ({source})"]
         for section in make_sections(suite, self.lines):
             blocks.append(f"{headings[1]}{section.heading}")
@@ -129,8 +135,8 @@ class Section:
 
 def make_sections(suite: Suite, lines: Sequence[ComparedLine]) -> list[Section]:
     """Make the tables of a suite in its `layout`."""
-    make = _make_columns if suite.layout == "columns" else _make_blocks
-    return make(suite, lines)
+    layouts = {"blocks": _make_blocks, "columns": _make_columns, "reference": _make_references}
+    return layouts[suite.layout](suite, lines)
 
 
 def _make_blocks(suite: Suite, lines: Sequence[ComparedLine]) -> list[Section]:
@@ -166,6 +172,32 @@ def _make_columns(suite: Suite, lines: Sequence[ComparedLine]) -> list[Section]:
     choosing = [one.name for one in suite.variants if one.chosen_in is None or one.grids]
     chosen = make_section("chosen settings", choosing, ComparedLine.describe_choice)
     return [*(make_table(measure) for measure in suite.measures), chosen]
+
+
+def _make_references(suite: Suite, lines: Sequence[ComparedLine]) -> list[Section]:
+    """One table for each variant: all measures, and the first less that of the reference."""
+    first = suite.measures[0]
+    sections = []
+    for variant in suite.variants:
+        block = [line for line in lines if line.line.variant.name == variant.name]
+        by_name = {line.line.method.name: line for line in block}
+        reference = next((name for name in suite.references if name in by_name), None)
+        beside = None if reference is None else by_name[reference].ours(first)
+        rows = []
+        for one in block:
+            ours = one.ours(first)
+            less = None if ours is None or beside is None else ours.mean - beside.mean
+            rows.append(
+                [
+                    one.line.method.name,
+                    *(one.brief(measure) for measure in suite.measures),
+                    format_difference(less, first),
+                ]
+            )
+        heading = f"{variant.name}: {variant.title}" if variant.title else variant.name
+        header = ["method", *(measure.name for measure in suite.measures)]
+        sections.append(Section(heading, [*header, f"less {reference or 'none'}"], rows))
+    return sections
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -193,29 +194,28 @@ def list_lines(
     *,
     variants: Collection[str] | None = None,
     methods: Collection[str] | None = None,
+    seeds: Collection[int] | None = None,
 ) -> list[Line]:
     """The lines of the table, block by block.
 
     Args:
         suite: The suite.
         budget: Name of its budget.
-        variants: Names of the variants to list; None lists all.
-        methods: Names of the methods to list; None lists all.
+        variants: Names of the variants to list, in which ``*`` stands for anything; None lists
+            all.
+        methods: Names of the methods to list, in which ``*`` stands for anything; None lists all.
+        seeds: Some of the budget's seeds; None is all. Only where no settings are chosen.
     """
     chosen_budget = suite.budget(budget)
-    for kind, wanted, known in (
-        ("variant", variants, [variant.name for variant in suite.variants]),
-        ("method", methods, [method.name for method in suite.methods]),
-    ):
-        for name in wanted or ():
-            if name not in known:
-                raise UnknownNameError(kind, name, known)
+    if seeds is not None:
+        chosen_budget = replace(chosen_budget, seeds=_some_seeds(suite, chosen_budget, seeds))
+    chosen_variants = _match(variants, "variant", [variant.name for variant in suite.variants])
+    chosen_methods = _match(methods, "method", [method.name for method in suite.methods])
     lines = [
         Line(suite, chosen_budget, variant, method)
         for variant in suite.variants
         for method in suite.methods_of(variant)
-        if (variants is None or variant.name in variants)
-        and (methods is None or method.name in methods)
+        if variant.name in chosen_variants and method.name in chosen_methods
     ]
     if not lines:
         raise InvalidSettingError(
@@ -225,6 +225,33 @@ def list_lines(
     return lines
 
 
+def _match(wanted: Collection[str] | None, kind: str, known: Sequence[str]) -> list[str]:
+    """The known names that are wanted; an unknown one raises."""
+    if wanted is None:
+        return list(known)
+    # brackets, which names may have, are no pattern here
+    patterns = {name: re.compile(".*".join(map(re.escape, name.split("*")))) for name in wanted}
+    for name, pattern in patterns.items():
+        if not any(pattern.fullmatch(one) for one in known):
+            raise UnknownNameError(kind, name, known)
+    return [one for one in known if any(pattern.fullmatch(one) for pattern in patterns.values())]
+
+
+def _some_seeds(suite: Suite, budget: Budget, seeds: Collection[int]) -> list[int]:
+    unknown = [seed for seed in seeds if seed not in budget.seeds]
+    if unknown or not seeds:
+        raise InvalidSettingError(
+            f"Expected some of the seeds {', '.join(map(str, budget.seeds))} of the suite "
+            f"{suite.name!r}, but got {', '.join(map(str, unknown)) or 'none'}."
+        )
+    if any(len(suite.grid(one, method)) > 1 for one in suite.variants for method in suite.methods):
+        raise InvalidSettingError(
+            f"Expected a suite without a choice of settings to run some of its seeds, but "
+            f"{suite.name!r} chooses among candidates. Run all seeds."
+        )
+    return [seed for seed in budget.seeds if seed in seeds]
+
+
 def plan(
     suite: Suite,
     budget: str,
@@ -232,6 +259,7 @@ def plan(
     *,
     variants: Collection[str] | None = None,
     methods: Collection[str] | None = None,
+    seeds: Collection[int] | None = None,
 ) -> Plan:
     """Plan the cells to run, given those that are finished; plan again after each run.
 
@@ -240,7 +268,8 @@ def plan(
     chosen.
     """
     cells, num_unknown = [], 0
-    for block in _group_by_variant(list_lines(suite, budget, variants=variants, methods=methods)):
+    lines = list_lines(suite, budget, variants=variants, methods=methods, seeds=seeds)
+    for block in _group_by_variant(lines):
         choices = [line.choice(find) for line in block]
         cells += [cell for line in block for cell in _cells_of_choice(line)]
         cells += _cells_after_choice(block, choices)

@@ -102,6 +102,7 @@ def run_suite(
     budget: str = "small",
     variants: Collection[str] | None = None,
     methods: Collection[str] | None = None,
+    seeds: Collection[int] | None = None,
     progress: bool | None = None,
     accelerator: str = "auto",
 ) -> list[Row]:
@@ -119,7 +120,9 @@ def run_suite(
         budget: ``"small"`` or ``"paper"``.
         variants: Names of the variants to run; None runs all. If their settings are chosen in
             another variant, its candidates run too.
-        methods: Names of the methods to run; None runs all.
+        methods: Names of the methods to run; None runs all. In a name ``*`` stands for anything,
+            also in that of a variant.
+        seeds: Some of the budget's seeds; None runs all. Only where no settings are chosen.
         progress: Whether to show a bar; None shows one on a terminal.
         accelerator: As for `fit`.
 
@@ -132,7 +135,7 @@ def run_suite(
             "`rightreasons bench run` as often as you like with the same --out: the processes "
             "share the cells."
         )
-    part = _Part(find_suite(suite), budget, variants, methods)
+    part = _Part(find_suite(suite), budget, variants, methods, seeds)
     store = Store(out)
     sweep = _Sweep(part, store, DataCache(data_dir, store.data), accelerator)
     with live_bar(TimeElapsedColumn(), show=progress) as bar:
@@ -153,17 +156,29 @@ class _Part:
     budget: str
     variants: Collection[str] | None
     methods: Collection[str] | None
+    seeds: Collection[int] | None
 
     def __post_init__(self) -> None:
         for line in list_lines(
-            self.suite, self.budget, variants=self.variants, methods=self.methods
+            self.suite,
+            self.budget,
+            variants=self.variants,
+            methods=self.methods,
+            seeds=self.seeds,
         ):
             for cell in line.possible_cells():
                 cell.config.build_objective()
                 cell.config.build_strategy()
 
     def plan(self, find: Find) -> Plan:
-        return plan(self.suite, self.budget, find, variants=self.variants, methods=self.methods)
+        return plan(
+            self.suite,
+            self.budget,
+            find,
+            variants=self.variants,
+            methods=self.methods,
+            seeds=self.seeds,
+        )
 
 
 class _Sweep:

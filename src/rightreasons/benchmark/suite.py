@@ -31,7 +31,7 @@ Grid = Sequence[Overrides]
 Threshold = tuple[str, float]
 """A key on the validation part, and what it must reach: ``("accuracy", 0.93)``."""
 
-Layout = Literal["blocks", "columns"]
+Layout = Literal["blocks", "columns", "reference"]
 """How the table is laid out."""
 
 
@@ -107,7 +107,7 @@ class Suite:
     Args:
         name: Name on the command line.
         title: Title of the table.
-        paper: Key in the bibliography.
+        paper: Key in the bibliography; empty for a table of our own.
         table: Which table or figure of the paper.
         base: Settings of all runs.
         variants: Blocks of the table.
@@ -125,7 +125,11 @@ class Suite:
         figures: The paper's figures.
         protocol: Sentences on what differs from the paper.
         layout: ``"blocks"``, a table for each variant, or ``"columns"``, a table for each measure
-            with a column for each variant: the points of an ablation's curves.
+            with a column for each variant: the points of an ablation's curves. ``"reference"`` is
+            a table for each variant with a column for each measure, and the first measure less
+            that of a reference.
+        references: For the layout ``"reference"``, methods to compare with; the first that a
+            variant has counts.
     """
 
     name: str
@@ -143,6 +147,7 @@ class Suite:
     select_if: Threshold | None = None
     ties_within: float = 0.0
     layout: Layout = "blocks"
+    references: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_suite(self)

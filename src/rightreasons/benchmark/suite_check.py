@@ -20,7 +20,7 @@ __all__ = ["MACHINE_FIELDS", "check_suite"]
 MACHINE_FIELDS = ("data_dir", "accelerator", "devices")
 """Fields of `Config` that say where a run happens, not what it does."""
 
-LAYOUTS = ("blocks", "columns")
+LAYOUTS = ("blocks", "columns", "reference")
 
 
 def check_suite(suite: Suite) -> None:
@@ -82,6 +82,7 @@ def _refuse_unknown_names(suite: Suite) -> None:
     )
     figures = suite.figures.values
     rows = [row for block in figures.values() for row in block.items()]
+    _refuse_unknown("method", methods, suite.references)
     _refuse_unknown("variant", variants, figures)
     _refuse_unknown("method", methods, [name for name, _ in rows])
     _refuse_unknown("measure", measures, [name for _, row in rows for name in row])

@@ -32,10 +32,16 @@ def run_suite(
     data_dir: DataDir = None,
     budget: Budget = "small",
     variant: Annotated[
-        list[str] | None, typer.Option(help="Run this variant only; repeatable.")
+        list[str] | None,
+        typer.Option(help="Run this variant only; * stands for anything; repeatable."),
     ] = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="Run this method only; repeatable.")
+        list[str] | None,
+        typer.Option(help="Run this method only; * stands for anything; repeatable."),
+    ] = None,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option(help="Run this seed only, where no settings are chosen; repeatable."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -51,6 +57,7 @@ def run_suite(
         budget=budget,
         variants=variant or None,
         methods=method or None,
+        seeds=seed or None,
     )
     show_suite(suite, out, budget, as_json)
 

@@ -65,15 +65,15 @@ def describe() -> dict[str, str]:
 
 
 def create(name: str, *, classes: int, channels: int, size: Size, **settings: Any) -> nn.Module:
-    """Make a model for images of this shape, by name.
+    """Make a model for images of this shape, or for a table, by name.
 
     Weights are drawn from torch's generator, so that ``torch.manual_seed`` determines them.
 
     Args:
         name: One of `names`; "-" and "_" are the same.
         classes: How many classes there are.
-        channels: Number of image channels.
-        size: Image size in pixels: one side or ``(H, W)``.
+        channels: Number of image channels, or of a table's columns.
+        size: Image size in pixels: one side or ``(H, W)``; ``()`` for a table.
         **settings: Further settings of the model's function, such as ``hidden`` of `mlp`. Every
             model also takes ``mean`` and ``deviation``, see `normalised`.
 
@@ -96,7 +96,13 @@ def _create(name: str, *, classes: int, channels: int, size: Size, **settings: A
     check_names(f"settings of the model {name!r}", settings, allowed)
     make = MODELS[name]
     if "inputs" in known:
-        height, width = check_size(size)
+        height, width = (1, 1) if size == () else check_size(size)
         inputs = check_integer("channels", channels) * height * width
         return make(inputs=inputs, classes=classes, **settings)
+    if size == ():
+        dense = [one for one in MODELS if "inputs" in MODELS.settings(one)]
+        raise InvalidSettingError(
+            f"Expected a model for the columns of a table, but {name!r} is for images. Use one of "
+            f"{', '.join(dense)}."
+        )
     return make(classes=classes, channels=channels, size=size, **settings)

@@ -1,6 +1,7 @@
 """Suites by paper: one function gives one `Suite`; the paper's figures stand beside it as YAML."""
 
 from rightreasons.benchmark.suites.alignment import alignment_table1 as alignment_table1
+from rightreasons.benchmark.suites.defaults import defaults as defaults
 from rightreasons.benchmark.suites.density_figures import density_figure4 as density_figure4
 from rightreasons.benchmark.suites.density_figures import density_groups as density_groups
 from rightreasons.benchmark.suites.density_tables import density_table1 as density_table1
@@ -25,6 +26,7 @@ from rightreasons.benchmark.suites.reff_regimes import reff_regimes as reff_regi
 __all__ = [
     "alignment_table1",
     "decoy_mnist",
+    "defaults",
     "density_figure4",
     "density_groups",
     "density_table1",

@@ -44,6 +44,7 @@ def decoy_digits(
     oracle: bool = False,
     validation: int = 297,
     test_colours: str = "any",
+    table: bool = False,
 ) -> Splits:
     """Real handwritten digits, a corner patch whose grey tells the label.
 
@@ -67,6 +68,8 @@ def decoy_digits(
         test_colours: ``"any"``: uniform over all ten greys, so that they tell nothing.
             ``"wrong"``: uniform over the greys of the nine other digits, so that a model that
             follows the patch is always wrong.
+        table: Whether to give pixels as the columns of a table, ``(N, size * size)``, with masks
+            of the same shape.
 
     Raises:
         MissingExtraError: scikit-learn is not installed.
@@ -80,6 +83,7 @@ def decoy_digits(
     check_integer("size", size, low=DIGIT_SIZE + 2 * patch)
     check_integer("validation", validation, low=0, high=NUM_HELD_IN - 10)
     check_choice("test_colours", test_colours, ("any", "wrong"))
+    check_flag("table", table)
     rule = "any" if check_flag("oracle", oracle) else "label"
     x, y = _load_digits(size)
     sizes = [NUM_TEST, validation]
@@ -90,7 +94,12 @@ def decoy_digits(
 
     def add_patches(part: str, rows: Tensor, rule: str) -> Batch:
         stream = random_stream(seed, "digits", part)
-        return decoy_batch(x[rows], y[rows], palette=palette, patch=patch, rule=rule, stream=stream)
+        batch = decoy_batch(
+            x[rows], y[rows], palette=palette, patch=patch, rule=rule, stream=stream
+        )
+        if not table or batch.mask is None:
+            return batch
+        return Batch(x=batch.x.flatten(1), y=batch.y, mask=batch.mask.flatten(1), group=batch.group)
 
     return in_memory_splits(
         train=add_patches("train", train, rule),
