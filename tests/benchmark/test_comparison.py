@@ -382,8 +382,8 @@ def test_a_folder_is_shown_without_running(two_methods, every_row, tmp_path):
 
 def test_a_table_of_differences_to_a_reference(make_suite, make_row):
     suite = make_suite(
-        methods=(Method(name="oracle"), Method(name="ERM")),
-        variants=(Variant(name="all"), Variant(name="some", methods=["ERM"])),
+        methods=(Method(name="oracle", overrides={"lr": 0.1}), Method(name="ERM")),
+        variants=(Variant(name="all"), Variant(name="some", overrides={"lr": 1}, methods=["ERM"])),
         layout="reference",
         references=("oracle",),
     )

@@ -376,7 +376,7 @@ def test_a_star_stands_for_anything(make_suite):
     assert chosen(variants=["b*"], methods=["E*"]) == [("b, one", "ERM"), ("b, two [x]", "ERM")]
     assert len(chosen(variants=["*one"])) == 4
     assert chosen(variants=["*[x]"], methods=["oracle"]) == [("b, two [x]", "oracle")]
-    with pytest.raises(UnknownNameError, match="Expected a variant, but got 'c*'"):
+    with pytest.raises(UnknownNameError, match=r"Expected a variant, but got 'c\*'"):
         chosen(variants=["c*"])
 
 

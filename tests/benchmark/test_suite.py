@@ -177,7 +177,9 @@ def test_a_threshold_must_be_finite(make_suite):
 
 
 def test_the_layout_must_be_known(make_suite):
-    with pytest.raises(InvalidSettingError, match="`layout` to be 'blocks' or 'columns' or 'reference', but got"):
+    with pytest.raises(
+        InvalidSettingError, match="`layout` to be 'blocks' or 'columns' or 'reference', but got"
+    ):
         make_suite(layout="rows")
 
 

@@ -27,11 +27,10 @@ __all__ = [
 
 ERM, ORACLE, GROUPS, MASKTUNE = "erm", "oracle", "group_dro", "masktune"
 REFERENCES = (ORACLE, GROUPS, ERM)
-_NAMES = (
+GUIDED = (
     *("counterexamples", "r3", "smooth_r3", "rand_r4", "adv_r4", "reff", "pgd_ex"),
     *("ibp_ex", "cert_r4"),
 )
-GUIDED = tuple(name for name in _NAMES if name in RECIPES)
 """Recipes that learn from masks, none of them tuned here."""
 
 PHOTO_SIZE = 48
@@ -126,7 +125,7 @@ NETS: Mapping[str, Overrides] = {
     EFFICIENTNET: {"model": "efficientnet_lite0", "model_settings": {"pretrained": True}},
     MLP: {"model": "mlp"},
 }
-_CORE = tuple(name for name in ("counterexamples", "r3", "adv_r4", "reff") if name in GUIDED)
+_CORE = ("counterexamples", "r3", "adv_r4", "reff")
 _QUICK = tuple(name for name in _CORE if name != "adv_r4")
 _WITHOUT_BOUNDS = tuple(name for name in GUIDED if name not in ("ibp_ex", "cert_r4"))
 NATURAL = ("waterbirds", "celeba_hair")
