@@ -10,7 +10,8 @@ from torch import nn
 import rightreasons as rr
 from rightreasons.errors import MissingExtraError, NonFiniteLossError, OutputError
 from rightreasons.objectives import CrossEntropy, Loss, Term
-from rightreasons.training.monitor import TrainingLog, diagnose, gradient_norms
+from rightreasons.training.diagnosis import diagnose
+from rightreasons.training.monitor import TrainingLog, gradient_norms, keep_stronger
 
 LOSS = Loss(
     total=torch.tensor(3.5),
@@ -212,6 +213,14 @@ def test_looking_at_pulls_touches_no_gradient():
     assert weight.grad is None
 
 
+def test_of_two_batches_the_one_with_the_stronger_penalty_is_kept():
+    weak, strong = {"task": 1.0, "r3": 0.0}, {"task": 2.0, "r3": 4.0}
+    assert keep_stronger({}, weak, "task") is weak
+    assert keep_stronger(weak, strong, "task") is keep_stronger(strong, weak, "task") is strong
+    vanished = {"task": 0.0, "r3": 1.0}
+    assert keep_stronger(strong, vanished, "task") is vanished
+
+
 def test_a_part_that_does_not_reach_the_weights_does_not_pull():
     weight, other = torch.ones(3, requires_grad=True), torch.ones(1, requires_grad=True)
     parts = {"task": weight.sum(), "constant": torch.tensor(2.0), "elsewhere": other.sum()}
@@ -224,7 +233,7 @@ def test_a_model_better_than_the_most_frequent_class_learned():
     assert found.learned
     assert found.suspects == ()
     assert found.message == (
-        "The model learned (training accuracy 0.900, most frequent class 0.500)."
+        "The model fits the training data (training accuracy 0.900, most frequent class 0.500)."
     )
 
 
@@ -256,9 +265,9 @@ def test_a_penalty_that_pulled_harder_than_the_task_is_named():
     assert not found.learned
     assert found.suspects == ("r3",)
     assert found.message == (
-        "The model did not learn (training accuracy 0.500, most frequent class 0.500): `r3` "
-        "(weight 30) pulled up to 40 times as hard as `cross_entropy`. Lower its weight, or use "
-        'weight="auto".'
+        "A penalty switched learning off (training accuracy 0.500, most frequent class 0.500): "
+        "`r3` (weight 30) pulled up to 40 times as hard as `cross_entropy`. Lower its weight, "
+        'or use weight="auto".'
     )
 
 

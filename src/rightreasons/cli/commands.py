@@ -189,6 +189,7 @@ def main() -> None:
     try:
         level = logging.INFO if is_main_process() else logging.ERROR
         logging.getLogger("rightreasons").setLevel(level)
+        logging.getLogger("rightreasons.diagnosis").setLevel(logging.ERROR)  # printed at the end
         app()
     except RightReasonsError as error:
         told = str(error)

@@ -101,6 +101,7 @@ class SwapAccuracy(Metric):
         self._ways: tuple[str, ...] = ()
         self._usual: Tensor | None = None
         self._strength = 1.0
+        self.num_masked = 0  # samples with a mask, known once the metric is prepared
 
     def prepare(self, data: Dataset) -> None:
         """Look at the masks, and draw the donors of every sample."""
@@ -108,6 +109,7 @@ class SwapAccuracy(Metric):
         self._data, self._ways = data, ()
         masks = _read_masks(data)
         self._strength = masks.strength
+        self.num_masked = int(masks.is_masked.sum())
         if self.source == "auto" and masks.tell_class(data.labels):
             is_image = masks.usual is None
             self._usual, self._ways = masks.usual, WAYS if is_image else ("pasted", "removed")
@@ -205,7 +207,7 @@ class SwapAccuracy(Metric):
         if self.source == "auto":
             mask, donor_mask = self._strengthen(mask), self._strengthen(donor_mask)
         if not self._ways:
-            return transplant(x, mask, donors.x, donor_mask)
+            return transplant(x, mask, donors.x.to(x), donor_mask)
         return self._alter_across(x, mask, donors.x.to(x), donor_mask, self.describe(draw))
 
     def _alter_across(

@@ -19,15 +19,15 @@ from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives import Loss, Objective, Term
 from rightreasons.probe.probe import move_to_model
+from rightreasons.training.diagnosis import Diagnosis, diagnose_training, inspect_masks
 from rightreasons.training.distributed import Interrupts, agree, hold, launch_fabric, seeded
 from rightreasons.training.evaluate import evaluate, prepare_metrics
+from rightreasons.training.examination import MaskFacts
 from rightreasons.training.monitor import (
-    Diagnosis,
     TrainingLog,
     check_gradient_norm,
-    diagnose,
-    gradient_norms,
     refuse_non_finite_loss,
+    watch_gradients,
 )
 from rightreasons.training.settings import (
     DEFAULTS,
@@ -54,7 +54,8 @@ class Fit:
         history: One row per epoch, as in ``log.jsonl``.
         weights: The objective's weights at the end, automatic ones too.
         selection: What the kept weights were chosen by, when, and its value.
-        diagnosis: Whether the model learned.
+        diagnosis: Whether the model fits the training data, whether it still reads what masks
+            cover, and what to try.
         seconds: Time spent training, over all resumptions.
         last: The weights of the last epoch, where those of another were selected; else empty.
     """
@@ -155,13 +156,14 @@ def fit(
             progress=progress if fabric.is_global_zero else False,
             tensorboard=tensorboard,
         )
+        masks = inspect_masks(data, fabric)
         if not model.training:
             model.train()
         with seeded(settings.seed + fabric.global_rank):
             training.restore(resume=resume)
             with log, Interrupts() as interrupts:
                 _train(training, log, interrupts, checkpoint_seconds)
-        return _finish(training)
+        return _finish(training, masks)
 
 
 def _check_selection(select: Selection, validation: Dataset | None) -> None:
@@ -271,7 +273,7 @@ def _update(training: Training, update: list[Microbatch], batches: Iterator[Batc
             with fabric.autocast():
                 loss: Loss = training.objective(forward, batch)
             refuse_non_finite_loss(training, loss)
-            progress.gradient_norms = progress.gradient_norms or gradient_norms(loss)
+            watch_gradients(training, loss, is_first=microbatch is update[0])
             fabric.backward(microbatch.share * loss.total, inputs=loss.stops)
         if microbatch.share:
             progress.count(loss, batch.y)
@@ -314,7 +316,7 @@ def _finish_epoch(training: Training) -> dict[str, Any]:
     return row
 
 
-def _finish(training: Training) -> Fit:
+def _finish(training: Training, masks: MaskFacts) -> Fit:
     """Load the selected weights, write them, and say how the fit went."""
     progress, settings, model = training.progress, training.settings, training.model
     model.eval()
@@ -326,12 +328,5 @@ def _finish(training: Training) -> Fit:
         selection |= {"epoch": progress.best["epoch"], "value": progress.best["value"]}
     if training.folder is not None and training.fabric.is_global_zero:
         save_weights(training.folder / "model.safetensors", model)
-    weights = training.objective.weights
-    diagnosis = diagnose(
-        progress.history[-1].get("accuracy", 0.0),
-        training.data.labels,
-        weights,
-        training.objective.task,
-        [row["pulls"] for row in progress.history],
-    )
+    weights, diagnosis = training.objective.weights, diagnose_training(training, masks)
     return Fit(progress.history, weights, selection, diagnosis, progress.seconds, last)

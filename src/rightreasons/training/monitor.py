@@ -1,19 +1,15 @@
-"""Monitor a training: a live line and log files, errors for NaN, and a diagnosis at the end."""
+"""Monitor a training: a live line, log files and gradient norms, and errors for NaN."""
 
 from __future__ import annotations
 
 import json
 import logging
-import math
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from rich.progress import Progress, TextColumn, TimeRemainingColumn
-from torch import Tensor
 
 from rightreasons.core.files import not_writable, write_atomically
 from rightreasons.core.norms import gradient_norm
@@ -25,12 +21,12 @@ from rightreasons.training.state import Training
 from rightreasons.types import Batch
 
 __all__ = [
-    "Diagnosis",
     "TrainingLog",
     "check_gradient_norm",
-    "diagnose",
     "gradient_norms",
+    "keep_stronger",
     "refuse_non_finite_loss",
+    "watch_gradients",
 ]
 
 logger = logging.getLogger("rightreasons")
@@ -114,73 +110,38 @@ class TrainingLog:
         logger.info("epoch %d: %s%s, %.1f s", row["epoch"], parts, accuracy, row["seconds"])
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """Whether a fit succeeded.
-
-    Args:
-        learned: Whether the model predicts better than the most frequent class does.
-        message: One or two sentences for the user, with the remedy if there is one to offer.
-        suspects: Penalties whose gradient was larger than the task's, if it did not learn.
-    """
-
-    learned: bool
-    message: str
-    suspects: tuple[str, ...] = ()
-
-
-def diagnose(
-    accuracy: float,
-    labels: Tensor,
-    weights: Mapping[str, float],
-    task: str,
-    norms_by_epoch: list[Mapping[str, float]],
-) -> Diagnosis:
-    """Judge a finished fit.
-
-    Args:
-        accuracy: Accuracy on the training samples, during the last epoch.
-        labels: Labels of the training samples.
-        weights: Weights of the objective's terms.
-        task: Name of the term that is the task, not a penalty.
-        norms_by_epoch: The `gradient_norms` at the start of each epoch.
-    """
-    size = len(labels)
-    frequent = float(torch.bincount(labels).max()) / size
-    margin = max(0.02, 3 * math.sqrt(frequent * (1 - frequent) / size))
-    if frequent == 1:
-        return Diagnosis(True, "All training samples are of one class: there is nothing to learn.")
-    compared = f"training accuracy {accuracy:.3f}, most frequent class {frequent:.3f}"
-    if accuracy > frequent + min(margin, (1 - frequent) / 2):
-        return Diagnosis(True, f"The model learned ({compared}).")
-    penalties = [name for name in weights if name != task]
-    ratios = {
-        name: max((_ratio(norms[name], norms[task]) for norms in norms_by_epoch), default=0.0)
-        for name in penalties
-    }
-    suspects = tuple(name for name in penalties if ratios[name] > 1)
-    if suspects:
-        accusations = "; ".join(
-            f"`{name}` (weight {weights[name]:g}) pulled up to {ratios[name]:.3g} times as hard as "
-            f"`{task}`"
-            for name in suspects
-        )
-        remedy = 'Lower its weight, or use weight="auto".'
-        message = f"The model did not learn ({compared}): {accusations}. {remedy}"
-        return Diagnosis(False, message, suspects)
-    return Diagnosis(
-        False,
-        f"The model did not learn ({compared}), and no penalty pulled harder than the task. Try "
-        "more epochs, another learning rate or a larger model.",
-    )
-
-
 def gradient_norms(loss: Loss) -> dict[str, float]:
     r"""Weighted gradient norm of each part, :math:`w_t \lVert \nabla_\theta L_t \rVert_2`."""
     return {
         name: loss.weights[name] * gradient_norm(part, loss.parameters, len(loss.logits))
         for name, part in loss.parts.items()
     }
+
+
+def watch_gradients(training: Training, loss: Loss, *, is_first: bool) -> None:
+    """Take the gradient norms at the first and the last update of an epoch.
+
+    Penalties may grow from zero, so the first update alone says little.
+
+    Args:
+        training: The training.
+        loss: Loss of a batch.
+        is_first: Whether it is the first batch of its update.
+    """
+    progress = training.progress
+    if is_first and progress.update in (0, training.schedule.num_updates - 1):
+        norms, task = gradient_norms(loss), training.objective.task
+        progress.gradient_norms = keep_stronger(progress.gradient_norms, norms, task)
+
+
+def keep_stronger(kept: dict[str, float], norms: dict[str, float], task: str) -> dict[str, float]:
+    """Give the gradient norms of that batch whose penalty is larger beside the task."""
+
+    def strength(one: dict[str, float]) -> float:
+        penalty = max((norm for name, norm in one.items() if name != task), default=0.0)
+        return penalty / max(one.get(task, 0.0), 1e-30)
+
+    return norms if not kept or strength(norms) > strength(kept) else kept
 
 
 def refuse_non_finite_loss(training: Training, loss: Loss) -> None:
@@ -225,12 +186,6 @@ def _non_finite_error(training: Training, what: str) -> NonFiniteLossError:
 
 def _join(names: list[str]) -> str:
     return " + ".join(f"`{name}`" for name in names)
-
-
-def _ratio(penalty: float, task: float) -> float:
-    if task > 0:
-        return penalty / task
-    return math.inf if penalty > 0 else 0.0
 
 
 def _scalars(row: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:

@@ -116,7 +116,8 @@ class Progress:
         epoch: Epochs that are over.
         update: Updates of the current epoch that are over.
         sums: Sums over the samples of the current epoch, by name.
-        gradient_norms: Weighted gradient norm of each term at the first batch of the epoch.
+        gradient_norms: Weighted gradient norm of each term at the first or the last update of the
+            epoch, where penalties are stronger.
         history: One row for each epoch that is over.
         best: Weights, epoch and value of the best epoch, where one is selected.
         seconds: Time spent training, over all resumptions.
