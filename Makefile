@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: bench clean demo docs fuzz lint lists oldest soundness test
+.PHONY: bench clean demo docs faults fuzz lint lists memory oldest soundness test
 
 demo: .venv/.ready
 	$(BIN)/rightreasons demo --out demo
@@ -29,6 +29,16 @@ oldest: .venv/.ready
 
 bench: .venv/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/step_time.py --out benchmarks/results/step_time.json
+
+# Kills commands, ends them and fills their disks; takes about five minutes on one processor.
+faults: .venv/.ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults --out benchmarks/results/faults.json
+	$(BIN)/python benchmarks/write_tables.py docs/reference/promises.md
+
+# Trains 200 steps of every recipe without the garbage collector; takes some minutes.
+memory: .venv/.ready
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/step_memory.py --out benchmarks/results/step_memory.json
+	$(BIN)/python benchmarks/write_tables.py docs/reference/promises.md
 
 # Attacks the bounds of 5,200 random nets; takes about ten minutes on two processors.
 soundness: .venv/.ready

@@ -96,6 +96,14 @@ def peak_tensor_bytes(step: Step) -> int:
     Two runs give the same number.
     """
     gc.collect()
+    return count_tensor_bytes(step)[0]
+
+
+def count_tensor_bytes(step: Step) -> tuple[int, int]:
+    """Count the most bytes of tensors alive at once during a step, and those alive after it.
+
+    Both are beyond those before the step. The garbage collector is left as it is.
+    """
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         step()
     held, peak = 0, 0
@@ -105,7 +113,7 @@ def peak_tensor_bytes(step: Step) -> int:
     ):
         held += event.nbytes()
         peak = max(peak, held)
-    return peak
+    return peak, held
 
 
 def peak_array_bytes(step: Step) -> int:

@@ -11,6 +11,7 @@ import pytest
 
 from rightreasons import benchmark, recipes
 from rightreasons.benchmark.suites.reff_regimes import WEIGHTS
+from rightreasons.objectives.recipes import RECIPES
 from tests.soundness.nets import all_kinds
 
 ROOT = Path(__file__).parents[1]
@@ -107,6 +108,20 @@ def test_the_last_soundness_campaign_found_nothing():
     wrong = ("escapes", "certificates broken", "false traps", "nets refused")
     assert [found[name] for name in wrong] == [0, 0, 0, 0]
     assert set(found["kinds"]) == set(all_kinds())
+
+
+def test_the_last_campaign_against_runs_lost_nothing():
+    found = figures("faults")
+    assert found["failures"] == 0 and found["resumed"] and found["intruders refused"]
+    assert found["SIGKILL"] >= 100 and found["SIGTERM"] >= 20 and found["disk full"] >= 40
+    assert all(all(counts.values()) for counts in found["commands"].values())
+
+
+def test_the_memory_of_no_recipe_grows():
+    found = figures("step_memory")
+    assert set(found["recipes"]) <= {*RECIPES}
+    assert found["steps"] >= 200
+    assert all(row["ratio"] < 1.01 for row in found["recipes"].values())
 
 
 def test_attacks_agree_with_foolbox_and_stronger_ones_leave_less():

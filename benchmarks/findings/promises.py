@@ -24,7 +24,25 @@ def kinds() -> str:
     return markdown(("Layer kind", "Nets, `ibp`", "Nets, `crown`", "Points"), rows)
 
 
-TABLES = {"kinds": kinds, "traps": traps}
+def faults() -> str:
+    """List how often each command was stopped, and by what."""
+    rows = [
+        (name, *(f"{count:,}" for count in counts.values()))
+        for name, counts in figures("faults")["commands"].items()
+    ]
+    return markdown(("Command", "SIGKILL", "SIGTERM", "Disk full"), rows)
+
+
+def memory() -> str:
+    """List the peak of each recipe's first steps and of all steps."""
+    rows = [
+        (f"`{name}`", f"{row['first']:,}", f"{row['last']:,}", f"{row['ratio']:.3f}")
+        for name, row in figures("step_memory")["recipes"].items()
+    ]
+    return markdown(("Recipe", "First steps, bytes", "All steps, bytes", "Ratio"), rows)
+
+
+TABLES = {"faults": faults, "kinds": kinds, "memory": memory, "traps": traps}
 
 
 @cache
@@ -44,6 +62,22 @@ def values() -> dict[str, str]:
         "certificate-points": "points at verified samples",
         "broken": "certificates broken",
         "false-traps": "false traps",
+        "misled": "nets refused since PyTorch's gradient is wrong",
         "seed": "seed",
     }
-    return {name: f"{found[key]:,}" for name, key in names.items()}
+    stopped, steps = figures("faults"), figures("step_memory")
+    fault_names = {
+        "kills": "SIGKILL",
+        "terms": "SIGTERM",
+        "disks": "disk full",
+        "resumed": "resumed",
+        "intruders": "intruders refused",
+        "faults-failed": "failures",
+    }
+    return {
+        **{name: f"{found[key]:,}" for name, key in names.items()},
+        **{name: f"{stopped[key]:,}" for name, key in fault_names.items()},
+        "first-steps": f"{steps['first steps']:,}",
+        "all-steps": f"{steps['steps']:,}",
+        "largest-ratio": f"{max(row['ratio'] for row in steps['recipes'].values()):.3f}",
+    }

@@ -33,6 +33,13 @@ def test_rounds_are_in_turn_and_the_first_do_not_count(timing):
     assert timing.ratio(seconds, "slow", "quick") == round((6 / 4 + 10 / 6) / 2, 3)
 
 
+def test_what_a_step_leaves_behind_is_counted(timing):
+    left = []
+    peak, kept = timing.count_tensor_bytes(lambda: left.append(torch.zeros(1000)))
+    assert kept == 4000 <= peak
+    assert timing.count_tensor_bytes(lambda: torch.zeros(1000).sum() and None)[1] == 0
+
+
 def test_peaks_are_counted_and_not_guessed(timing):
     kept = torch.zeros(1000)
 

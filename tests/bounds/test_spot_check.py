@@ -99,6 +99,35 @@ def test_gradients_outside_bounds_by_a_wrong_rule_are_refused():
         input_gradient_bounds(model, x - 0.1, x + 0.1, Y)
 
 
+class Permuted(nn.Module):
+    """Normalises a view that looks like channels last, whose gradient PyTorch mixes up."""
+
+    def __init__(self, *, copies: bool):
+        super().__init__()
+        self.norm, self.head, self.copies = nn.BatchNorm2d(5), nn.Linear(25, 2), copies
+        torch.nn.init.normal_(self.norm.weight)
+
+    def forward(self, x):
+        x = x.permute(0, 3, 2, 1)
+        return self.head(self.norm(x.contiguous() if self.copies else x).flatten(1))
+
+
+def test_a_wrong_gradient_by_pytorch_is_refused_with_the_remedy():
+    right, x = Permuted(copies=True).eval(), torch.randn(2, 1, 5, 5)
+    model = Permuted(copies=False).eval()
+    model.load_state_dict(right.state_dict())
+    gradients = [
+        torch.autograd.grad(net(inputs).sum(), inputs)[0]
+        for net in (right, model)
+        for inputs in [x.clone().requires_grad_()]
+    ]
+    if torch.allclose(*gradients):
+        pytest.skip("this version of PyTorch gives the right gradient")
+    with pytest.raises(CertificateError, match=r"or PyTorch is: .* call `\.contiguous\(\)`"):
+        input_gradient_bounds(model, x - 0.1, x + 0.1, Y)
+    input_gradient_bounds(right, x - 0.1, x + 0.1, Y)
+
+
 def test_overflowed_bounds_hold_everything():
     model, x = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)), torch.randn(2, 3)
     for layer in model:

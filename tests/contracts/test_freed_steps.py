@@ -1,36 +1,25 @@
 """Every recipe frees a step when it is over, without the garbage collector."""
 
 import gc
+import importlib
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
 
 import rightreasons as rr
 from rightreasons.datasets import as_dataset
-from rightreasons.models import Abstaining, attention_branch, create, with_softplus
 from rightreasons.objectives.recipes import RECIPES
 
-IMAGES = ("abn", "reff", "reff_l1", "reff_l2")
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-def model_and_data(name):
-    channels, side = (3, 16) if name in IMAGES else (1, 8)
-    data = rr.Batch(
-        x=torch.rand(9, channels, side, side),
-        y=torch.arange(9) % 3,
-        mask=(torch.rand(9, 1, side, side) < 0.3).float(),
-        group=torch.arange(9) % 2,
-    )
-    shape = {"classes": 3, "channels": channels, "size": (side, side)}
-    if name == "abn":
-        return attention_branch(classes=3), data
-    if name == "selective_net":
-        return create("selective_net", **shape), data
-    if name == "deep_gamblers":
-        return Abstaining(create("mlp", **{**shape, "classes": 4})), data
-    model = create("small_cnn" if name in IMAGES else "mlp", **shape)
-    return with_softplus(model, 3.0), data  # a Hessian is not zero
+@pytest.fixture
+def model_and_batch(monkeypatch):
+    """What `benchmarks/step_memory.py` trains for longer."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module("step_memory").model_and_batch
 
 
 def train(model, objective, data, *, num_steps):
@@ -54,8 +43,8 @@ def no_collector():
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_no_tensor_outlives_its_step(name, no_collector, one_thread):
-    model, data = model_and_data(name)
+def test_no_tensor_outlives_its_step(name, model_and_batch, no_collector, one_thread):
+    model, data = model_and_batch(name)
     objective = RECIPES.create(name)
     objective.prepare(as_dataset(data), num_passes=8)
     train(model, objective, data, num_steps=3)

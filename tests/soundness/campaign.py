@@ -47,6 +47,7 @@ class Campaign:
     escapes: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    misled: list[int] = field(default_factory=list)
     seconds: float = 0.0
 
     def add_net(self, finding: Finding) -> None:
@@ -63,6 +64,8 @@ class Campaign:
             for method in finding.methods:
                 self.kinds[kind, method] += 1
                 self.points[kind, method] += finding.num_points
+        if finding.is_misled:
+            self.misled.append(finding.number)
         if finding.escapes:
             self.escapes.append("\n  ".join([where, *finding.escapes[:4], again]))
 
@@ -123,6 +126,8 @@ class Campaign:
             "least nets of a kind": min(self.kinds.values(), default=0),
             "escapes": len(self.escapes),
             "nets refused": len(self.refused),
+            "nets refused since PyTorch's gradient is wrong": len(self.misled),
+            "numbers of these nets": self.misled,
             "certified nets": self.certified_nets,
             "verified samples": self.verified,
             "points at verified samples": self.certificate_points,

@@ -1,5 +1,6 @@
 """Random nets of all layers that can be bounded, with random settings and weight scales."""
 
+import copy
 import math
 import random
 import warnings
@@ -114,6 +115,16 @@ class Call(nn.Module):
 
     def forward(self, x):
         return self.function(x)
+
+
+def with_copies(net: nn.Module) -> nn.Module:
+    """The same function; each layer gets its input as a new, contiguous tensor."""
+    net = copy.deepcopy(net)
+    for module in list(net.modules()):
+        for name, child in module.named_children():
+            if not list(child.children()):
+                setattr(module, name, nn.Sequential(Call(lambda x: x.contiguous()), child))
+    return net
 
 
 class Draw:

@@ -41,6 +41,13 @@ def test_a_net_is_the_same_for_the_same_seed_and_number():
     assert check_certificates(SEED, 1, effort=3) == check_certificates(SEED, 1, effort=3)
 
 
+def test_a_wrong_gradient_by_pytorch_is_told_from_a_wrong_rule():
+    """Net 394 normalises a permuted view, for which PyTorch gives a wrong gradient."""
+    finding = check_net(0, 394, effort=3)
+    assert "BatchNorm2d" in finding.kinds and "Permute" in finding.kinds
+    assert finding.num_points and not finding.escapes and finding.refused is None
+
+
 @pytest.fixture
 def wrong_tanh():
     """A rule that forgets where the slope of tanh is largest."""

@@ -171,8 +171,8 @@ def _refuse_outside(what: str, where: str, values: Tensor, ends: Ends) -> None:
     if outside:
         raise CertificateError(
             f"Expected bounds that hold the model's {what}, but {outside} of {values.numel()} at "
-            f"the {where} of the box lie outside. The rule of a layer is wrong: if it is your own, "
-            "check it."
+            f"the {where} of the box lie outside. The rule of a layer is wrong, or PyTorch is: "
+            "check rules of your own, and call `.contiguous()` on what `permute` gives."
         )
 
 

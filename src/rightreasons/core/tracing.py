@@ -101,7 +101,8 @@ def trace_graph(
             tracer = _Tracer(is_leaf, with_hooks=with_hooks, keeps_in_place=keeps_in_place)
             return tracer.trace(root)
         except Exception as error:  # the user's code may do anything with a proxy
-            words = f"Expected a model that torch.fx can trace, {problem}: {error} {remedy}"
+            why = str(error).rstrip(".")
+            words = f"Expected a model that torch.fx can trace, {problem}: {why}. {remedy}"
             raise UnsupportedLayerError(words.rstrip()) from error
 
 

@@ -281,7 +281,7 @@ class Training:
     def describe_resumption(self) -> str:
         """Say where the state is saved, and how a training goes on from it."""
         if self.checkpoint is None:
-            return "Stopped. Nothing was saved, since no folder was given with `out` (--out)."
+            return "Stopped. Nothing was saved: this fit has no folder for checkpoints (`out`)."
         saved = f"The state is saved in {self.checkpoint}"
         return f"Stopped. {saved}; go on with resume=True (--resume)."
 
