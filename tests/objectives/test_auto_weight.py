@@ -1,11 +1,16 @@
+import copy
 import math
+import os
+import signal
 
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional
 
 import rightreasons as rr
 from rightreasons.core.norms import gradient_norm
-from rightreasons.objectives import R3, AutoWeight, CrossEntropy
+from rightreasons.objectives import R3, AutoWeight, ControlledWeight, CrossEntropy
 
 
 def norms(model, batch):
@@ -105,3 +110,104 @@ def test_is_the_norm_over_all_parameters_and_keeps_the_graph():
 
 def test_a_constant_has_none():
     assert gradient_norm(torch.tensor(1.0), [torch.ones(1, requires_grad=True)], 1) == 0.0
+
+
+def guided_data(num_samples=64):
+    """A column that is the label and must not be read, and five columns that tell it faintly."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(num_samples) % 2
+    x = torch.randn(num_samples, 6, generator=generator)
+    x[:, :5] += 0.4 * (2 * y[:, None] - 1)
+    x[:, 5] = 2.0 * y - 1
+    mask = torch.zeros(num_samples, 6)
+    mask[:, 5] = 1
+    card = rr.datasets.Card(valid_range=(-5.0, 5.0))
+    return rr.datasets.InMemory(rr.Batch(x=x, y=y, mask=mask), card)
+
+
+def test_a_controlled_weight_rises_while_the_mask_is_read_and_falls_when_not():
+    plain, weight = torch.full((4,), 0.2), ControlledWeight(every=1, rate=0.1)
+    weight.observe(plain, torch.full((4,), 2.0), num_classes=2)
+    assert float(weight.cost) == pytest.approx(1.8 / (math.log(2) - 0.2))
+    assert weight.value == pytest.approx(math.exp(0.1))
+    weight.observe(plain, plain, num_classes=2)
+    assert weight.value == pytest.approx(1.0)
+    nothing_learned = torch.full((4,), math.log(2))
+    weight.observe(nothing_learned, nothing_learned + 1, num_classes=2)
+    assert weight.value == pytest.approx(math.exp(-0.1))
+    for _ in range(500):
+        weight.observe(plain, torch.full((4,), 2.0), num_classes=2)
+    assert weight.value == pytest.approx(weight.high)
+
+
+def test_shrunken_logits_do_not_lower_a_controlled_cost_to_nothing():
+    """A model that reads the mask alone, with logits of any size, has a cost of about 1 or more."""
+    for size in (3.0, 0.5):
+        logits = size * torch.tensor([[1.0, -1.0], [-1.0, 1.0]])
+        y = torch.tensor([0, 1])
+        plain = functional.cross_entropy(logits, y, reduction="none")
+        half_wrong = functional.cross_entropy(
+            torch.cat([logits, logits.flip(1)]), y.repeat(2), reduction="none"
+        )
+        weight = ControlledWeight()
+        weight.observe(plain.repeat(2), half_wrong, num_classes=2)
+        assert float(weight.cost) > 1
+
+
+def test_a_controlled_training_is_logged_resumed_to_the_same_bits_and_reads_the_mask_less(tmp_path):
+    data, costs = guided_data(), {}
+    for weight in (0.0, "controlled"):
+        torch.manual_seed(0)
+        model = nn.Linear(6, 2)
+        fitted = rr.fit(
+            model,
+            rr.recipes.r3(weight=weight, target="margin"),
+            data,
+            epochs=60,
+            lr=0.05,
+            batch_size=32,
+        )
+        costs[weight] = rr.evaluate(model, data, ["swap_accuracy"])["swap_accuracy"]
+    assert costs["controlled"] > costs[0.0] + 0.1
+    assert len({row["weights"]["r3"] for row in fitted.history}) > 3
+    ends = []
+    for folder, stops in (("whole", [6]), ("parts", [3, 6])):
+        for epochs in stops:
+            torch.manual_seed(0)
+            model = nn.Linear(6, 2)
+            settings = {"batch_size": 32, "scheduler": "constant", "out": tmp_path / folder}
+            objective = rr.recipes.r3(weight="controlled")
+            if epochs == 3:
+                with pytest.raises(KeyboardInterrupt):
+                    rr.fit(Stopping(model, 7), objective, data, epochs=6, **settings)
+            else:
+                again = Stopping(model, -1)
+                fitted = rr.fit(again, objective, data, epochs=6, resume=True, **settings)
+        ends.append((fitted.weights["r3"], model.weight.detach().clone()))
+    assert ends[0][0] == ends[1][0]
+    assert torch.equal(ends[0][1], ends[1][1])
+
+
+class Stopping(nn.Module):
+    """A model that interrupts the process in one of its passes, as Ctrl-C does."""
+
+    def __init__(self, net, passes):
+        super().__init__()
+        self.net, self.left = net, passes
+
+    def forward(self, x):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return self.net(x)
+
+
+def test_a_controlled_weight_leaves_the_model_as_a_plain_pass_would():
+    data = guided_data()
+    model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    other = copy.deepcopy(model)
+    for weight, one in (("controlled", model), (1.0, other)):
+        objective = rr.recipes.r3(weight=weight)
+        objective.prepare(data, num_passes=1)
+        objective(one, data.take(torch.arange(16)))
+    assert all(torch.equal(a, b) for a, b in zip(model.buffers(), other.buffers(), strict=True))

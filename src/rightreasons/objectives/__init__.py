@@ -16,6 +16,7 @@ from rightreasons.objectives.alignment import CosineAlignment as CosineAlignment
 from rightreasons.objectives.alignment import L2Alignment as L2Alignment
 from rightreasons.objectives.atex import ATEX as ATEX
 from rightreasons.objectives.auto_weight import AutoWeight as AutoWeight
+from rightreasons.objectives.auto_weight import ControlledWeight as ControlledWeight
 from rightreasons.objectives.counterexamples import CounterExamples as CounterExamples
 from rightreasons.objectives.cross_entropy import CrossEntropy as CrossEntropy
 from rightreasons.objectives.cross_entropy import WeightDecay as WeightDecay
@@ -71,6 +72,7 @@ __all__ = [
     "BallTerm",
     "CamTerm",
     "CertR4",
+    "ControlledWeight",
     "CosineAlignment",
     "CounterExamples",
     "CrossEntropy",

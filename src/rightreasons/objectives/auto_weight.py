@@ -1,4 +1,4 @@
-"""A weight that chooses itself, by comparing the gradients of penalty and task."""
+"""Weights that choose themselves: by the size of gradients, or by what the model still reads."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
+from rightreasons.core.checks import check_fraction, check_integer, positive_float
 from rightreasons.core.norms import gradient_norm
 
-__all__ = ["AutoWeight", "Growing"]
+__all__ = ["AutoWeight", "ControlledWeight", "Growing"]
 
 logger = logging.getLogger("rightreasons")
 
@@ -85,3 +86,85 @@ class AutoWeight(nn.Module):
             self.count += 1
             if self.settled:
                 logger.info("An automatic weight is set to %.4g.", self.value)
+
+
+class ControlledWeight(nn.Module):
+    r"""A weight that rises while the model reads the masked part, and falls when it does not.
+
+    It holds a constraint: exchanging the masked part may cost at most a share
+    :math:`\tau` of what the model has learned,
+
+    .. math:: c = \frac{\ell(x') - \ell(x)}{\log K - \ell(x)} \le \tau, \qquad
+              \log w \leftarrow \log w + \eta \, \mathrm{clip}\left(c / \tau - 1, -1, 1\right)
+
+    with :math:`\ell` the mean cross-entropy of the batch and :math:`x'` the samples
+    with exchanged masked parts (`Replacement`). The cost is a share, so a model cannot lower it by
+    shrinking its logits. Where nothing has been learned, the cost is 0 and the weight falls. The
+    weight is the exponential of a dual variable and has bounds. It is part of ``state_dict()``.
+
+    A measurement is one pass without gradients over twice the batch, in every ``every``-th step.
+
+    Args:
+        limit: :math:`\tau`.
+        rate: :math:`\eta`, for one step.
+        every: Steps between two measurements; each counts for all of them.
+        start: The weight of the first step.
+        low: Smallest weight.
+        high: Largest weight.
+    """
+
+    log_weight: Tensor
+    steps: Tensor
+    cost: Tensor
+
+    def __init__(
+        self,
+        *,
+        limit: float = 0.2,
+        rate: float = 0.05,
+        every: int = 4,
+        start: float = 1.0,
+        low: float = 1e-3,
+        high: float = 1e5,
+    ) -> None:
+        super().__init__()
+        self.limit = check_fraction("limit", limit)
+        self.rate = positive_float("rate", rate)
+        self.every = check_integer("every", every)
+        self.start = positive_float("start", start)
+        self.low, self.high = positive_float("low", low), positive_float("high", high)
+        self.register_buffer("log_weight", torch.tensor(math.log(start), dtype=torch.float64))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("cost", torch.zeros((), dtype=torch.float64))
+
+    @property
+    def value(self) -> float:
+        """The current weight."""
+        return math.exp(float(self.log_weight))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether this step measures."""
+        return int(self.steps) % self.every == 0
+
+    def observe(self, plain: Tensor, swapped: Tensor, num_classes: int) -> None:
+        """Take a measurement into account.
+
+        Args:
+            plain: Cross-entropy of each sample, ``(N,)``.
+            swapped: The same with exchanged masked parts.
+            num_classes: K.
+        """
+        sums = torch.stack(
+            [plain.double().sum(), swapped.double().sum(), plain.new_tensor(len(plain)).double()]
+        )
+        if distributed.is_available() and distributed.is_initialized():
+            distributed.all_reduce(sums)
+        before, after = float(sums[0] / sums[2]), float(sums[1] / sums[2])
+        learned = math.log(num_classes) - before
+        # Below 2 % of the entropy the share is noise: nothing is learned yet.
+        reads = (after - before) / learned if learned > 0.02 * math.log(num_classes) else 0.0
+        self.cost.fill_(reads)
+        excess = min(max(reads / max(self.limit, 1e-6) - 1, -1.0), 1.0)
+        moved = float(self.log_weight) + self.every * self.rate * excess
+        self.log_weight.fill_(min(max(moved, math.log(self.low)), math.log(self.high)))

@@ -10,12 +10,20 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from rightreasons.core.checks import passes_settings_on, settings_of
-from rightreasons.core.model_modes import depends_on_mode, innermost, refuse_wrappers, statistics_of
+from rightreasons.core.model_modes import (
+    depends_on_mode,
+    innermost,
+    refuse_wrappers,
+    statistics_of,
+    with_statistics,
+)
 from rightreasons.datasets.dataset import Dataset
+from rightreasons.datasets.replacement import Replacement
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
-from rightreasons.objectives.auto_weight import AutoWeight, Growing
+from rightreasons.objectives.auto_weight import AutoWeight, ControlledWeight, Growing
 from rightreasons.objectives.memory import (
     OwnPasses,
     mean_losses,
@@ -27,8 +35,10 @@ from rightreasons.types import Batch
 
 __all__ = ["Loss", "Objective", "Term", "Weight", "with_task"]
 
-Weight = float | Literal["auto"]
-"""What a term is multiplied with; ``"auto"`` is an `AutoWeight`."""
+Weight = float | Literal["auto", "controlled"]
+"""What a term is multiplied with: a number, an `AutoWeight` or a `ControlledWeight`."""
+OwnWeight = AutoWeight | ControlledWeight
+BY_NAME: dict[str, type[OwnWeight]] = {"auto": AutoWeight, "controlled": ControlledWeight}
 _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -152,8 +162,9 @@ class Objective(_Summand):
     r"""A weighted sum of terms: :math:`\sum_t w_t \frac1N \sum_n \mathrm{term}_t(x_n)`.
 
     Terms are averaged over samples, so the value does not depend on the batch size. Build one with
-    ``+`` and ``*``; ``"auto" * term`` chooses the weight by itself (see `AutoWeight`). The state
-    of terms and automatic weights is in ``state_dict()``.
+    ``+`` and ``*``. ``"auto" * term`` chooses the weight by the gradients (see `AutoWeight`);
+    ``"controlled" * term`` by what the model still reads (see `ControlledWeight`). The state of
+    terms and such weights is in ``state_dict()``.
 
     Args:
         terms: Names, terms and weights. A name that occurs twice gets a number.
@@ -176,7 +187,7 @@ class Objective(_Summand):
 
     def __init__(
         self,
-        terms: list[tuple[str, Term, Weight | AutoWeight]],
+        terms: list[tuple[str, Term, Weight | OwnWeight]],
         *,
         frozen_statistics: bool = False,
         max_rows: int | None = None,
@@ -188,17 +199,18 @@ class Objective(_Summand):
         self.max_rows = max_rows
         self.terms = nn.ModuleDict()
         self.auto_weights = nn.ModuleDict()
-        self._weights: dict[str, float | AutoWeight] = {}
+        self._weights: dict[str, float | OwnWeight] = {}
+        self._replacement = Replacement()
         for name, term, weight in terms:
             unique = _unique(name, self.terms)
             self.terms[unique] = term
-            if weight == "auto":
-                weight = AutoWeight()
-            if isinstance(weight, AutoWeight):
+            if isinstance(weight, str) and weight in BY_NAME:
+                weight = BY_NAME[weight]()
+            if isinstance(weight, OwnWeight):
                 self.auto_weights[unique] = weight
-            self._weights[unique] = (
-                weight if isinstance(weight, AutoWeight) else _checked_weight(weight)
-            )
+                self._weights[unique] = weight
+            else:
+                self._weights[unique] = _checked_weight(weight)
 
     def forward(self, model: nn.Module, batch: Batch) -> Loss:
         """Evaluate every term on one shared pass of ``model`` over ``batch``."""
@@ -214,6 +226,7 @@ class Objective(_Summand):
         # Terms make the input a leaf of the graph; nobody reads its gradient unless x asked for it.
         restricts = differentiates_input and not batch.x.requires_grad
         stops = [*parameters, *_trainable(self)] if restricts else None
+        self._control(model, batch)
         parts, logits = self._measure(model, batch, stops)
         self._observe_gradients(parts, parameters, len(batch))
         weights = self.weights
@@ -225,6 +238,8 @@ class Objective(_Summand):
         """Show every term the training data before the first step; `fit` does this."""
         for term in self.terms.values():
             term.prepare(data, num_passes=num_passes)  # type: ignore[operator]
+        if self._controllers:
+            self._replacement.prepare(data)
 
     def begin_epoch(self, epoch: int) -> None:
         """Tell every term the epoch, from 0; `fit` does this."""
@@ -235,7 +250,7 @@ class Objective(_Summand):
     def weights(self) -> dict[str, float]:
         """Each term's weight, in order; automatic weights have their current value."""
         return {
-            name: weight.value if isinstance(weight, AutoWeight) else weight
+            name: weight.value if isinstance(weight, OwnWeight) else weight
             for name, weight in self._weights.items()
         }
 
@@ -247,9 +262,10 @@ class Objective(_Summand):
 
     @property
     def weights_asked_for(self) -> dict[str, Weight]:
-        """Each term's weight as it was given: a number or ``"auto"``."""
+        """Each term's weight as it was given: a number, ``"auto"`` or ``"controlled"``."""
+        names: dict[type[OwnWeight], Weight] = {AutoWeight: "auto", ControlledWeight: "controlled"}
         return {
-            name: "auto" if isinstance(weight, AutoWeight) else weight
+            name: names[type(weight)] if isinstance(weight, OwnWeight) else weight
             for name, weight in self._weights.items()
         }
 
@@ -294,10 +310,14 @@ class Objective(_Summand):
         self, parts: dict[str, Tensor], parameters: tuple[Tensor, ...], num_samples: int
     ) -> None:
         """Let automatic weights that are not set yet see this step's gradients."""
-        waiting = {n: weight for n, weight in self.auto_weights.items() if not weight.settled}
+        waiting = {
+            name: weight
+            for name, weight in self.auto_weights.items()
+            if isinstance(weight, AutoWeight) and not weight.settled
+        }
         if not waiting or not self.training or not torch.is_grad_enabled():
             return
-        fixed = {n: w for n, w in self._weights.items() if not isinstance(w, AutoWeight) and w}
+        fixed = {n: w for n, w in self._weights.items() if not isinstance(w, OwnWeight) and w}
         if not fixed:
             raise InvalidSettingError(
                 "Expected a term with a fixed weight to measure the automatic ones against, but "
@@ -308,9 +328,31 @@ class Objective(_Summand):
         for name, weight in waiting.items():
             term = self.terms[name]
             grown = term.grown if isinstance(term, Growing) else 1.0
-            weight.observe(task_loss, parts[name], parameters, num_samples, grown=grown)  # type: ignore[operator]
+            weight.observe(task_loss, parts[name], parameters, num_samples, grown=grown)
 
-    def _weighted_terms(self) -> list[tuple[str, Term, Weight | AutoWeight]]:
+    @property
+    def _controllers(self) -> list[ControlledWeight]:
+        return [one for one in self.auto_weights.values() if isinstance(one, ControlledWeight)]
+
+    def _control(self, model: nn.Module, batch: Batch) -> None:
+        """Let controlled weights see what exchanging the masked part costs, where it is due."""
+        if not self.training or not torch.is_grad_enabled():
+            return
+        controllers = self._controllers
+        if any(one.is_due for one in controllers):
+            core = innermost(model)
+            # In the mode of training: running statistics lag behind a model that learns quickly.
+            with torch.no_grad(), with_statistics(statistics_of(core)):
+                logits = core(torch.cat([batch.x, self._replacement(batch)]))
+            losses = functional.cross_entropy(logits, batch.y.repeat(2), reduction="none")
+            plain, swapped = losses.chunk(2)
+            for one in controllers:
+                if one.is_due:
+                    one.observe(plain, swapped, num_classes=logits.shape[1])
+        for one in controllers:
+            one.steps += 1
+
+    def _weighted_terms(self) -> list[tuple[str, Term, Weight | OwnWeight]]:
         return [(name, self.terms[name], self._weights[name]) for name in self.terms]  # type: ignore[misc]
 
 
@@ -343,11 +385,19 @@ def _sum(left: Objective, right: Objective) -> Objective:
 
 
 def _scaled(objective: Objective, weight: Weight) -> Objective:
-    def scaled(old: Weight | AutoWeight) -> Weight | AutoWeight:
-        if weight == "auto":
-            return old if isinstance(old, AutoWeight) else AutoWeight(ratio=_checked_weight(old))
+    def scaled(old: Weight | OwnWeight) -> Weight | OwnWeight:
+        if isinstance(weight, str) and weight in BY_NAME:
+            if isinstance(old, OwnWeight):
+                return old
+            factor = _checked_weight(old)
+            return AutoWeight(ratio=factor) if weight == "auto" else ControlledWeight(start=factor)
         if isinstance(old, AutoWeight):
             return AutoWeight(ratio=old.ratio * _checked_weight(weight), steps=old.steps)
+        if isinstance(old, ControlledWeight):
+            settings = {
+                name: getattr(old, name) for name in ("limit", "rate", "every", "low", "high")
+            }
+            return ControlledWeight(start=old.start * _checked_weight(weight), **settings)
         return float(old) * _checked_weight(weight)
 
     return Objective(
@@ -364,7 +414,8 @@ def _checked_weight(weight: object) -> float:
         or not 0 <= weight < float("inf")
     ):
         raise InvalidSettingError(
-            f'Expected `weight` to be a finite number of at least 0, or "auto", but got {weight!r}.'
+            'Expected `weight` to be a finite number of at least 0, "auto" or "controlled", but '
+            f"got {weight!r}."
         )
     return float(weight)
 
