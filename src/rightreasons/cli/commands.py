@@ -13,6 +13,7 @@ import typer
 from rightreasons.cli.annotate import annotate
 from rightreasons.cli.bench import bench
 from rightreasons.cli.certify import certify
+from rightreasons.cli.data import data as data_commands
 from rightreasons.cli.demo import demo as run_demo
 from rightreasons.cli.explain import explain
 from rightreasons.cli.listing import list_names
@@ -46,6 +47,7 @@ app = typer.Typer(
     help="Make classifiers right for the right reasons: train, measure and report.",
 )
 app.add_typer(bench, name="bench")
+app.add_typer(data_commands, name="data")
 app.command()(annotate)
 app.command()(certify)
 app.command()(explain)

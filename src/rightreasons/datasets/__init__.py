@@ -1,6 +1,9 @@
 """Data sets: one data set is one file of `sets` with one function that returns `Splits`."""
 
 from rightreasons.datasets import sets
+from rightreasons.datasets.annotations.importing import Imported as Imported
+from rightreasons.datasets.annotations.importing import import_masks as import_masks
+from rightreasons.datasets.annotations.label_studio import export_masks as export_masks
 from rightreasons.datasets.augmented import Augmented as Augmented
 from rightreasons.datasets.dataset import Card as Card
 from rightreasons.datasets.dataset import Dataset as Dataset
@@ -22,6 +25,7 @@ __all__ = [
     "Augmented",
     "Card",
     "Dataset",
+    "Imported",
     "InMemory",
     "MaskBits",
     "Selected",
@@ -29,6 +33,8 @@ __all__ = [
     "as_dataset",
     "corrupt_masks",
     "describe",
+    "export_masks",
+    "import_masks",
     "load",
     "mask_count",
     "mask_fraction",

@@ -16,6 +16,7 @@ from rightreasons.errors import DatasetCorruptError, InvalidSettingError
 __all__ = [
     "COLUMNS",
     "MASK_COLUMNS",
+    "REQUIRED",
     "Entry",
     "Manifest",
     "folder_manifest",
