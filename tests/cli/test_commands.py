@@ -71,7 +71,13 @@ def test_report(run, tmp_path):
     assert "page.html" in done.stdout
     assert "<html" in (tmp_path / "page.html").read_text()
     again = in_process("report", run, "--out", tmp_path / "page.html", "--json")
-    assert json.loads(again.stdout) == {"report": str(tmp_path / "page.html")}
+    told = json.loads(again.stdout)
+    assert told["report"] == str(tmp_path / "page.html")
+    assert told["verdict"] in ("good", "mixed", "unclear", "bad")
+    assert told["exit_code"] == {"good": 0, "bad": 4}.get(told["verdict"], 3)
+    assert told["data"][0]["badge"] in done.stdout
+    checked = in_process("report", run, "--out", tmp_path / "page.html", "--check")
+    assert checked.exit_code == told["exit_code"]
 
 
 @pytest.mark.parametrize("kind", ["recipes", "strategies", "metrics", "data", "models", "suites"])

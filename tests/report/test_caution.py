@@ -66,3 +66,13 @@ def test_small_groups(make_section, make_metrics):
     test = make_metrics(0.5) | {"group_accuracy/ill/n": 7.0}
     found = list_cautions(make_section(*seeds("erm", 0.5, test=test)))
     assert found == ("The group “ill” has only 7 test samples, so its accuracy is coarse.",)
+
+
+def test_findings_of_the_diagnosis_are_told_once_for_each_method(make_section):
+    found = {"diagnosis": {"learned": True, "message": "It reads the tag.", "findings": ["a"]}}
+    one = list_cautions(make_section(("erm", 0.5, found)))
+    assert one[0] == "erm, diagnosis of its training: It reads the tag."
+    runs = [("erm", 0.5, {"seed": seed, **(found if seed else {})}) for seed in range(3)]
+    assert list_cautions(make_section(*runs))[0] == (
+        "erm, in 2 of 3 seeds, first seed 1: It reads the tag."
+    )

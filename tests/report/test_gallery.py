@@ -22,6 +22,48 @@ def test_every_method_shows_the_same_samples(make_section):
     assert first.in_mask.endswith("%")
 
 
+def swapped(kept, **changes):
+    """What a run keeps of the same samples after the masked part was exchanged."""
+    return kept | {
+        "swapped": 1 - kept["x"],
+        "swapped_prediction": np.array([1, 0, 1]),
+        "changed": np.array([True, True, False]),
+        **changes,
+    }
+
+
+def test_the_counterfactual_is_shown_with_what_becomes_of_the_prediction(
+    make_section, make_examples
+):
+    kept = swapped(make_examples())
+    gallery = make_gallery(make_section(("erm", 0.5, {"kept": kept})), most_bytes=PLENTY)
+    views = [sample.views[0] for sample in gallery.samples]
+    assert [(view.swapped, view.is_swayed) for view in views] == [
+        ("malignant", True),
+        ("benign", False),
+        ("", False),
+    ]
+    assert [bool(sample.swapped) for sample in gallery.samples] == [True, True, False]
+    assert gallery.has_swaps
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"swapped": np.zeros((3, 1, 2, 2))},
+        {"swapped_prediction": np.array(["a", "b", "c"])},
+        {"swapped_prediction": np.array(1)},
+        {"changed": np.array(True)},
+        {"changed": np.array([True])},
+    ],
+)
+def test_counterfactuals_that_do_not_fit_are_left_out(make_section, make_examples, changes):
+    kept = swapped(make_examples(), **changes)
+    gallery = make_gallery(make_section(("erm", 0.5, {"kept": kept})), most_bytes=PLENTY)
+    assert len(gallery.samples) == 3
+    assert not gallery.has_swaps
+
+
 def test_samples_are_matched_by_their_index(make_section, make_examples):
     kept = make_examples()
     other = {name: column[::-1][:2] for name, column in kept.items()}

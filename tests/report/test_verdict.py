@@ -1,6 +1,7 @@
 import pytest
 
-from rightreasons.report.verdict import find_reliance, judge_section
+from rightreasons.report.reliance import find_reliance
+from rightreasons.report.verdict import judge_section
 
 
 def signs(make_section, **changes):
@@ -125,8 +126,8 @@ def only_swap(value):
         ),
         (
             [("erm", 0, only_swap(0.5)), ("r3", 0, only_swap(0.8))],
-            "unclear",
-            "No clear difference",
+            "bad",
+            "Every method fails",
             "No clear difference between r3 and erm: 80.0 % right after what the mask covers was "
             "exchanged, against 50.0 %.",
         ),
@@ -233,3 +234,94 @@ def test_why_there_is_no_clear_difference(make_section):
 def test_one_seed_is_a_caution(make_section):
     verdict = judge_section(make_section(("erm", 0.5, {}), ("r3", 0.8, {})))
     assert any("one seed only" in caution for caution in verdict.cautions)
+
+
+def found(*names):
+    return {"diagnosis": {"learned": True, "message": "It fits. A finding.", "findings": [*names]}}
+
+
+def test_a_swap_that_changed_nothing_is_no_probe(make_section, make_metrics):
+    blind = make_metrics(0.8) | {"swap_accuracy/changed": 0.01}
+    reliance = find_reliance(make_section(("r3", 0, {"test": blind})).methods[0])
+    assert reliance.probes == ("input gradients", "groups")
+    seeing = make_metrics(0.8) | {"swap_accuracy/changed": 0.9}
+    section = make_section(("r3", 0, {"test": seeing, "validation": blind}))
+    assert find_reliance(section.methods[0]).swapped_on == "test"
+
+
+def test_samples_that_the_swap_left_alone_do_not_hide_its_cost(make_section, make_metrics):
+    """One sample in ten has a mask: all of those are wrong after the swap."""
+    costs = {"swap_accuracy/cost": 0.9, "swap_accuracy/before": 1.0, "swap_accuracy/changed": 0.1}
+    few = make_metrics(0.85, accuracy=0.9, swap=0.87) | costs
+    assert find_reliance(make_section(("r3", 0, {"test": few})).methods[0]).signs == (
+        "90.0 points lost when the masked part is exchanged",
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"mass": 0.02, "swap": 0.3}, "only 2.0 % of the input gradient lies in a mask of 10.0 %"),
+        ({"mass": 0.9}, "exchanging that part costs 0.0 points"),
+        ({"mass": 0.9, "swap": 0.3}, ""),
+        ({"mass": 0.05}, ""),
+    ],
+)
+def test_maps_and_swap_that_disagree_are_a_caution(make_section, make_metrics, values, words):
+    verdict = judge_section(make_section(("erm", 0, {"test": make_metrics(0.8, **values)})))
+    first = verdict.cautions[0].replace("\u202f", " ")
+    assert first.startswith("Maps and swap disagree on erm: ") == bool(words)
+    assert words in first
+
+
+@pytest.mark.parametrize(
+    ("runs", "tone", "badge"),
+    [
+        ([("r3", 0.8, found("polarity"))], "mixed", "Check first"),
+        ([("erm", 0.5, {}), ("r3", 0.8, found("polarity"))], "mixed", "Better; check first"),
+        ([("r3", 0.8, found("reads_mask"))], "bad", "Signs of a shortcut"),
+        ([("r3", 0.8, found("masks_tell_class"))], "good", "No sign of a shortcut"),
+        ([("erm", 0.02, {}), ("r3", 0.01, {})], "bad", "Every method fails"),
+        ([("erm", 0.02, {}), ("r3", 0.2, {})], "bad", "Every method fails"),
+        ([("r3", 0.3, {})], "bad", "Fails"),
+    ],
+)
+def test_no_all_clear_with_a_doubt_and_red_where_all_fail(make_section, runs, tone, badge):
+    verdict = judge_section(make_section(*runs))
+    assert (verdict.tone, verdict.badge) == (tone, badge)
+
+
+def test_a_gap_is_no_all_clear(make_section, make_metrics):
+    gap = {"test": make_metrics(0.7, average=0.9)}
+    alone = judge_section(make_section(("r3", 0, gap)))
+    assert (alone.tone, alone.badge) == ("mixed", "A gap remains")
+    both = judge_section(make_section(("erm", 0.5, {}), ("r3", 0, gap)))
+    assert (both.tone, both.badge) == ("mixed", "Better; a gap remains")
+    assert any("errors in the worst group" in step for step in both.next_steps)
+
+
+def test_what_to_try_next(make_section, make_metrics):
+    def steps(*runs):
+        return " ".join(judge_section(make_section(*runs)).next_steps)
+
+    cheats = {"test": make_metrics(0.4, mass=0.9)}
+    assert "--recipe counterexamples" in steps(("erm", 0, cheats))
+    tried = steps(("erm", 0, cheats), ("counterexamples", 0, cheats))
+    assert "--recipe counterexamples" not in tried
+    assert "rightreasons annotate" in steps(("erm", 0, plain_accuracy(0.9)))
+    assert "Look at some masks" in steps(("r3", 0.8, found("polarity")))
+    assert "weight=auto" in steps(("erm", 0.8, {}), ("r3", 0.8, NOT_LEARNED))
+    seeds = [("r3", 0.8, {"seed": seed}) for seed in range(3)]
+    assert steps(*seeds) == ""
+    assert "three seeds" in steps(*seeds[:2])
+
+
+def test_the_record_has_plain_values(make_section):
+    record = judge_section(make_section(("erm", 0.5, {}), ("r3", 0.8, {}))).to_record()
+    assert record["headline"].endswith("80.0 % right in the worst group, against 50.0 %.")
+    assert (record["tone"], list(record["methods"])) == ("good", ["erm", "r3"])
+    assert record["methods"]["r3"]["probes"] == [
+        "exchanged masked parts",
+        "input gradients",
+        "groups",
+    ]

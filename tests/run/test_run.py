@@ -18,7 +18,8 @@ from rightreasons.errors import (
 )
 from rightreasons.run import run as runs
 from rightreasons.run.config import Config, load_config
-from rightreasons.run.run import certify_run, evaluate_run, load_run, train_run, write_examples
+from rightreasons.run.examples import write_examples
+from rightreasons.run.run import certify_run, evaluate_run, load_run, train_run
 
 CONFIG = Config(
     data="decoy-digits",
@@ -79,6 +80,17 @@ def test_examples_show_every_class_with_its_gradient(run):
     assert logits.argmax(dim=1).tolist() == examples["prediction"].tolist()
     (gradient,) = torch.autograd.grad(logits.max(dim=1).values.sum(), x)
     np.testing.assert_allclose(examples["attribution"], gradient.numpy(), rtol=1e-5, atol=1e-7)
+
+
+def test_examples_show_the_counterfactual(run):
+    examples = np.load(run / "examples.npz")
+    model = load_run(run).load_model(rr.datasets.decoy_digits(seed=0))
+    differs = examples["swapped"] != examples["x"]
+    assert not differs[np.broadcast_to(examples["mask"], differs.shape) == 0].any()
+    assert examples["changed"].tolist() == differs.any(axis=(1, 2, 3)).tolist()
+    assert examples["changed"].all()
+    logits = model(torch.tensor(examples["swapped"]))
+    assert logits.argmax(dim=1).tolist() == examples["swapped_prediction"].tolist()
 
 
 def test_evaluating_again_gives_the_same_numbers(run):

@@ -32,7 +32,7 @@ from rightreasons.cli.options import (
 )
 from rightreasons.core.checks import check_path
 from rightreasons.errors import InvalidSettingError, RightReasonsError
-from rightreasons.report import write_report
+from rightreasons.report import judge_runs, write_report
 from rightreasons.run.config import Config, load_config
 from rightreasons.run.run import evaluate_run, train_run
 from rightreasons.run.selective import selective_run
@@ -162,11 +162,24 @@ def report(
     out: Annotated[
         Path, typer.Option(help="The page to write.", parser=check_path, metavar="PATH")
     ] = Path("report.html"),
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Exit with 0 only if the verdict is good, 3 if it is mixed or unclear, 4 if bad.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put runs side by side on one page that opens in any browser."""
-    page = write_report(runs, out)
-    print_result({"report": str(page)}, [([f"Wrote {page}."], [])], as_json)
+    """Put runs side by side on one page that opens in any browser, with a verdict."""
+    page, judged = write_report(runs, out), judge_runs(runs)
+    print_result({"report": str(page), **judged}, [([f"Wrote {page}."], [])], as_json)
+    for section in judged["data"] if is_main_process() and not as_json else []:
+        typer.echo(f"{section['data']}: {section['badge']}. {section['headline']}")
+        for step in section["next"]:
+            typer.echo(f"- {step}")
+    if check and judged["exit_code"]:
+        raise typer.Exit(judged["exit_code"])
 
 
 @app.command("list")

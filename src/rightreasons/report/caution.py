@@ -27,6 +27,19 @@ def _not_learned(section: Section) -> list[str]:
     return messages
 
 
+def _found(section: Section) -> list[str]:
+    """What the diagnosis found in a model that learned, once for each method."""
+    messages = []
+    for method in section.methods:
+        found = [record for record in method.records if record.learned and record.findings]
+        if found:
+            seeds = f"in {len(found)} of {len(method.records)} seeds, first seed {found[0].seed}"
+            which = seeds if len(method.records) > 1 else "diagnosis of its training"
+            message = str(found[0].part("diagnosis").get("message", "")).replace("`", "")
+            messages.append(f"{method.label}, {which}: {message}")
+    return messages
+
+
 def _other_data(section: Section) -> list[str]:
     digests = {
         frozenset(str(record.results.get("data_sha256")) for record in method.records)
@@ -119,6 +132,7 @@ def _other_versions(section: Section) -> list[str]:
 
 RULES: tuple[Callable[[Section], list[str]], ...] = (
     _not_learned,
+    _found,
     _other_data,
     _few_seeds,
     _other_seeds,

@@ -25,7 +25,8 @@ from rightreasons.metrics.explanation_metric import create_explainers
 from rightreasons.probe.probe import Probe, move_to_model
 from rightreasons.report.picture import draw_overlay, draw_sample, share_in_mask
 from rightreasons.report.wording import percent, render_template
-from rightreasons.run.run import SPLITS, Run, Split, sample_columns
+from rightreasons.run.examples import sample_columns
+from rightreasons.run.run import SPLITS, Run, Split
 
 __all__ = [
     "EXPLAINED",

@@ -20,6 +20,7 @@ __all__ = ["Gallery", "Sample", "View", "make_gallery"]
 
 NUMBERS = "fiub"  # numpy's kinds: floats, integers, unsigned, booleans
 COLUMNS = ("x", "y", "index", "prediction", "probability", "attribution")
+SWAPPED = ("swapped", "swapped_prediction", "changed")
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -36,6 +37,9 @@ class View:
         probability: Probability of the predicted class.
         is_right: Whether the prediction is right.
         in_mask: Fraction of the attribution inside the mask; empty without a mask.
+        swapped: Name of the class that is predicted after the masked part was exchanged; empty if
+            it was not.
+        is_swayed: Whether the exchange changed the prediction.
     """
 
     label: str
@@ -45,6 +49,8 @@ class View:
     probability: str
     is_right: bool
     in_mask: str
+    swapped: str = ""
+    is_swayed: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,12 +62,14 @@ class Sample:
         label: Name of its class.
         picture: Data URL of the sample with its mask outlined.
         views: One for each method.
+        swapped: Data URL of the sample after the masked part was exchanged; empty if it was not.
     """
 
     index: int
     label: str
     picture: str
     views: tuple[View, ...]
+    swapped: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,11 @@ class Gallery:
     samples: tuple[Sample, ...] = ()
     has_masks: bool = False
     notes: tuple[str, ...] = ()
+
+    @property
+    def has_swaps(self) -> bool:
+        """Whether any sample is shown once more, with the masked part exchanged."""
+        return any(sample.swapped for sample in self.samples)
 
 
 def make_gallery(section: Section, *, most_bytes: int) -> Gallery:
@@ -145,12 +158,36 @@ def _sample(index: int, arrays: Mapping[int, Arrays], section: Section) -> Sampl
                 probability=percent(probability),
                 is_right=predicted == int(columns["y"][row]),
                 in_mask="" if inside is None else percent(inside),
+                **_after_swap(columns, row, card),
             )
         )
     columns = next(iter(arrays.values()))
     row = _row(columns, index)
     picture = draw_sample(columns["x"][row], _mask(columns, row), card.valid_range)
-    return Sample(index, _class_name(int(columns["y"][row]), card), picture, tuple(views))
+    swapped = ""
+    if _is_swapped(columns, row):
+        swapped = draw_sample(columns["swapped"][row], None, card.valid_range)
+    label = _class_name(int(columns["y"][row]), card)
+    return Sample(index, label, picture, tuple(views), swapped)
+
+
+def _after_swap(columns: Arrays, row: int, card: Card) -> dict[str, Any]:
+    if not _is_swapped(columns, row):
+        return {}
+    after = int(columns["swapped_prediction"][row])
+    is_swayed = after != int(columns["prediction"][row])
+    return {"swapped": _class_name(after, card), "is_swayed": is_swayed}
+
+
+def _is_swapped(columns: Arrays, row: int) -> bool:
+    """Whether the sample was kept once more, with the masked part exchanged."""
+    if not all(name in columns and columns[name].dtype.kind in NUMBERS for name in SWAPPED):
+        return False
+    x = columns["x"]
+    fits = columns["swapped"].shape == x.shape and all(
+        columns[name].shape == (len(x),) for name in SWAPPED[1:]
+    )
+    return fits and bool(columns["changed"][row])
 
 
 def _row(columns: Arrays, index: int) -> int:
@@ -185,4 +222,6 @@ def _class_name(number: int, card: Card) -> str:
 
 
 def _num_bytes(sample: Sample) -> int:
-    return len(sample.picture) + sum(len(view.picture) for view in sample.views)
+    return (
+        len(sample.picture) + len(sample.swapped) + sum(len(view.picture) for view in sample.views)
+    )

@@ -18,9 +18,10 @@ from rightreasons.report.chart import Bar, Line, bar_chart, line_chart
 from rightreasons.report.column import make_columns
 from rightreasons.report.gallery import make_gallery
 from rightreasons.report.record import read_records
+from rightreasons.report.reliance import find_reliance
 from rightreasons.report.section import Method, Section, group_records
 from rightreasons.report.summary import data_facts, method_facts, recipe_meaning, run_rows
-from rightreasons.report.verdict import find_reliance, judge_section
+from rightreasons.report.verdict import judge_section
 from rightreasons.report.wording import percent, points, render_template
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Group",
     "Proof",
     "Tile",
+    "judge_runs",
     "make_curves",
     "make_groups",
     "make_proofs",
@@ -39,6 +41,8 @@ __all__ = [
 
 MOST_GROUPS = 24
 PICTURE_BYTES = 300_000  # for each method
+EXIT_CODES = {"good": 0, "mixed": 3, "unclear": 3, "bad": 4}
+"""Exit codes of ``report --check``, the best verdict first; 1 and 2 are errors."""
 
 
 def write_report(runs: Sequence[str | Path], out: str | Path) -> Path:
@@ -69,6 +73,22 @@ def write_report(runs: Sequence[str | Path], out: str | Path) -> Path:
     page = render_page(sections, when=datetime.now().astimezone()).encode()
     write_atomically(path, lambda file: file.write(page))
     return path
+
+
+def judge_runs(runs: Sequence[str | Path]) -> dict[str, Any]:
+    """Judge finished runs, in plain values for programs.
+
+    Args:
+        runs: Folders of finished runs.
+
+    Returns:
+        ``verdict``, the worst of all data sets: ``"good"``, ``"mixed"``, ``"unclear"`` or
+        ``"bad"``; ``exit_code`` for it; and ``data``, the verdict on each data set.
+    """
+    sections = group_records(read_records(runs))
+    judged = [{"data": s.title, **judge_section(s).to_record()} for s in sections]
+    worst = max((entry["tone"] for entry in judged), key=list(EXIT_CODES).index)
+    return {"verdict": worst, "exit_code": EXIT_CODES[worst], "data": judged}
 
 
 def render_page(sections: Sequence[Section], *, when: datetime) -> str:

@@ -74,6 +74,12 @@ class Record:
         """Whether the model learned, as far as the run can tell."""
         return bool(self.part("diagnosis").get("learned", True))
 
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Names of what the diagnosis of the training found; empty in older runs."""
+        found = self.part("diagnosis").get("findings")
+        return tuple(str(name) for name in found) if isinstance(found, list) else ()
+
     def part(self, name: str) -> Mapping[str, Any]:
         """A part of the results that is a mapping; empty if they lack it."""
         value: Mapping[str, Any] = self.results.get(name) or {}

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
+from rightreasons.report.advice import advise
 from rightreasons.report.caution import list_cautions
 from rightreasons.report.estimate import Estimate, clearly_above
+from rightreasons.report.reliance import Reliance, find_reliance
 from rightreasons.report.section import BASELINE, Method, Section
-from rightreasons.report.wording import join_names, percent, points
+from rightreasons.report.wording import join_names, percent, plain_text, points
 
-__all__ = ["Reliance", "Verdict", "find_reliance", "judge_section"]
-
-LARGE_GAP = 0.15
-LARGE_RATIO = 1.5
-LARGE_DROP = 0.05
-PARTS = ("validation", "test")
+__all__ = ["Verdict", "judge_section"]
 
 Tone = Literal["good", "mixed", "bad", "unclear"]
 
@@ -30,88 +27,17 @@ BLIND = "The data have neither masks nor groups, so nothing measured here can se
 
 
 @dataclass(frozen=True)
-class Reliance:
-    """Signs of a shortcut in one method.
-
-    Args:
-        mass: Fraction of the input gradient inside the mask.
-        area: Fraction of the input that the mask covers.
-        before: Accuracy on unchanged samples.
-        after: Accuracy after masked features were exchanged.
-        swapped_on: Part of the data of ``before`` and ``after``. Validation data if possible:
-            they have the shortcut whenever the training data have it.
-        signs: Phrases, one for each sign.
-        gap: By how much the worst group is below the average, if clearly and by much; else 0.
-        is_known: Whether anything was measured that could be a sign.
-    """
-
-    mass: float | None
-    area: float | None
-    before: float | None
-    after: float | None
-    swapped_on: str
-    signs: tuple[str, ...]
-    gap: float
-    is_known: bool
-
-
-def find_reliance(method: Method) -> Reliance:
-    """Look for signs of a shortcut.
-
-    One sign is an input gradient that is denser inside the mask than outside: half as much again
-    as the mask's fraction of the input. Another is an accuracy that drops by 5 points when masked
-    features are exchanged. If neither is known, a worst group clearly, and by 15 points, below the
-    average is a sign. A group can also be hard, so this one does not count beside the others.
-    """
-    mass, area = method.estimate("input_gradient_mass"), method.estimate("input_gradient_mass/area")
-    average = method.estimate("group_accuracy/average")
-    worst = method.estimate("group_accuracy/worst")
-    before = after = None
-    part = ""
-    for part in PARTS:
-        before, after = method.estimate("accuracy", part), method.estimate("swap_accuracy", part)
-        if before is not None and after is not None:
-            break
-    signs = []
-    if mass is not None and area is not None and mass.value > LARGE_RATIO * area.value > 0:
-        signs.append(f"{mass.value / area.value:.1f} times the mask's share of the input gradient")
-    if before is not None and after is not None and before.value - after.value >= LARGE_DROP:
-        signs.append(f"{points(before.value - after.value)} lost when the masked part is exchanged")
-    swapped = before is not None and after is not None
-    tested = swapped or (mass is not None and area is not None)
-    gap = _clear_gap(average, worst)
-    if gap and not tested:
-        signs.append(f"a worst group {points(gap)} below the average")
-    return Reliance(
-        mass=mass.value if mass else None,
-        area=area.value if area else None,
-        before=before.value if before and swapped else None,
-        after=after.value if after and swapped else None,
-        swapped_on=part if swapped else "",
-        signs=tuple(signs),
-        gap=gap,
-        is_known=tested or worst is not None,
-    )
-
-
-def _clear_gap(average: Estimate | None, worst: Estimate | None) -> float:
-    if average is None or worst is None or not clearly_above(average, worst):
-        return 0.0
-    gap = average.value - worst.value
-    return gap if gap >= LARGE_GAP else 0.0
-
-
-@dataclass(frozen=True)
 class Verdict:
     """The answer to "right for the right reasons?", as far as the numbers go.
 
     Args:
-        tone: Decides the colour.
+        tone: Decides the colour, and the exit code of ``report --check``.
         badge: Two or three words.
         headline: One sentence.
         sentences: The evidence.
         cautions: The limits of the comparison.
         compared: The compared methods, the reference first.
+        next_steps: What to try next.
     """
 
     tone: Tone
@@ -120,6 +46,29 @@ class Verdict:
     sentences: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
     compared: tuple[Method, ...] = ()
+    next_steps: tuple[str, ...] = ()
+
+    def to_record(self) -> dict[str, Any]:
+        """The verdict in plain values, for programs."""
+        methods = {method.label: find_reliance(method) for method in self.compared}
+        return {
+            "tone": self.tone,
+            "badge": self.badge,
+            "headline": plain_text(self.headline),
+            "evidence": [plain_text(sentence) for sentence in self.sentences],
+            "cautions": [plain_text(caution) for caution in self.cautions],
+            "next": [plain_text(step) for step in self.next_steps],
+            "methods": {
+                label: {
+                    "signs": [plain_text(sign) for sign in reliance.signs],
+                    "doubts": list(reliance.doubts),
+                    "probes": list(reliance.probes),
+                    "before_swap": reliance.before,
+                    "after_swap": reliance.after,
+                }
+                for label, reliance in methods.items()
+            },
+        }
 
 
 def judge_section(section: Section) -> Verdict:
@@ -128,38 +77,54 @@ def judge_section(section: Section) -> Verdict:
     Methods that did not learn are left out. The others are compared by the accuracy in the worst
     group; if not all have it, by the accuracy after a swap; else by the accuracy. One is better
     than another only if their intervals do not overlap.
+
+    A verdict is good only if two probes looked for a shortcut and found none. It is bad if no
+    method is better than guessing where it is judged, or all show signs and none is better.
     """
-    cautions = list_cautions(section)
     learned = [method for method in section.methods if method.learned]
-    if not learned:
+    key = next((k for k in JUDGED_BY if all(m.estimate(k) for m in learned)), None)
+    ranked = sorted(learned, key=lambda method: -_value(method, key)) if key else learned
+    verdict = _judge(section, ranked, key)
+    steps = advise(section, ranked, solved=verdict.tone == "good")
+    disagreements = [find_reliance(method).disagreement for method in verdict.compared]
+    cautions = (*filter(None, disagreements), *list_cautions(section))
+    return replace(verdict, cautions=cautions, next_steps=steps)
+
+
+def _judge(section: Section, ranked: Sequence[Method], key: str | None) -> Verdict:
+    if not ranked:
         names = join_names([method.label for method in section.methods])
         headline = f"The training of {names} failed: no better than always the most frequent class."
-        return Verdict("bad", "Not learned", headline, (), cautions)
-    key = next((k for k in JUDGED_BY if all(m.estimate(k) for m in learned)), None)
+        return Verdict("bad", "Not learned", headline)
     if key is None:
         headline = "The runs share no measure of accuracy on test data, so nothing can be said."
-        return Verdict("unclear", "Cannot tell", headline, (), cautions)
-    ranked = sorted(learned, key=lambda method: -_value(method, key))
-    if len(ranked) == 1:
-        return _alone(ranked[0], key, cautions)
-    return _compared(ranked, key, cautions)
+        return Verdict("unclear", "Cannot tell", headline)
+    return _judge_one(ranked[0], key) if len(ranked) == 1 else _judge_several(ranked, key)
 
 
-def _alone(method: Method, key: str, cautions: tuple[str, ...]) -> Verdict:
+def _judge_one(method: Method, key: str) -> Verdict:
     label, reliance = method.label, find_reliance(method)
     right = f"{percent(_value(method, key))} right {JUDGED_BY[key]}"
     sentences = (*_spread_sentence([method]), *_reliance_sentences([method]))
     if not reliance.is_known:
         headline = f"{label} is {right}; whether for the right reasons, these data cannot tell."
-        return Verdict("unclear", "Cannot tell", headline, (*sentences, BLIND), cautions, (method,))
+        return Verdict("unclear", "Cannot tell", headline, (*sentences, BLIND), (), (method,))
     if reliance.signs:
         headline = f"{label} is {right}, and there are signs that it takes the shortcut."
-        return Verdict("bad", "Signs of a shortcut", headline, sentences, cautions, (method,))
-    headline = f"{label} is {right}, and nothing measured here points to a shortcut."
-    return Verdict("good", "No sign of a shortcut", headline, sentences, cautions, (method,))
+        sentences = (f"The signs: {join_names(reliance.signs)}.", *sentences)
+        return Verdict("bad", "Signs of a shortcut", headline, sentences, (), (method,))
+    if _guesses(method, key):
+        headline = f"{label} is {right}, no better than guessing."
+        return Verdict("bad", "Fails", headline, sentences, (), (method,))
+    if reliance.is_clean:
+        headline = f"{label} is {right}, and nothing measured here points to a shortcut."
+        return Verdict("good", "No sign of a shortcut", headline, sentences, (), (method,))
+    badge, reservation = _reserve(method, reliance)
+    headline = f"{label} is {right}, but that is no all-clear."
+    return Verdict("mixed", badge, headline, (reservation, *sentences), (), (method,))
 
 
-def _compared(ranked: Sequence[Method], key: str, cautions: tuple[str, ...]) -> Verdict:
+def _judge_several(ranked: Sequence[Method], key: str) -> Verdict:
     best, where = ranked[0], JUDGED_BY[key]
     baseline = next((method for method in ranked if method.recipe == BASELINE), None)
     other = ranked[1] if baseline is None or baseline is best else baseline
@@ -171,6 +136,10 @@ def _compared(ranked: Sequence[Method], key: str, cautions: tuple[str, ...]) -> 
         *_cost_sentence(best, other, key),
         *_others_sentence(ranked, best, other, key),
     )
+    if _guesses(best, key):
+        headline = f"Every method fails: the best, {best.label}, is {figures}."
+        failure = ("No method is better than guessing there.", *_signs_sentence(best))
+        return Verdict("bad", "Every method fails", headline, (*failure, *sentences), (), pair)
     one, two = _estimate(best, key), _estimate(other, key)
     if not clearly_above(one, two):
         why = (
@@ -180,19 +149,56 @@ def _compared(ranked: Sequence[Method], key: str, cautions: tuple[str, ...]) -> 
         )
         headline = f"No clear difference between {best.label} and {other.label}: {figures}."
         sentences = (f"{why}, so the difference may be chance.", *sentences)
-        return Verdict("unclear", "No clear difference", headline, sentences, cautions, pair)
+        if all(find_reliance(method).signs for method in ranked):
+            sentences = ("Every method shows signs.", *_signs_sentence(best), *sentences)
+            return Verdict("bad", "Every method fails", headline, sentences, (), pair)
+        return Verdict("unclear", "No clear difference", headline, sentences, (), pair)
     headline = f"{best.label} is clearly better than {other.label}: {figures}."
-    if best.recipe == BASELINE:
-        return Verdict("bad", "No improvement", headline, sentences, cautions, pair)
     reliance = find_reliance(best)
+    if best.recipe == BASELINE:
+        return Verdict("bad", "No improvement", headline, sentences, (), pair)
     if not reliance.is_known:
-        return Verdict("mixed", "More accurate", headline, (*sentences, BLIND), cautions, pair)
+        return Verdict("mixed", "More accurate", headline, (*sentences, BLIND), (), pair)
     if reliance.signs:
-        what = f"{best.label} still shows signs of the shortcut: {join_names(reliance.signs)}."
-        return Verdict("mixed", "Better, not solved", headline, (*sentences, what), cautions, pair)
+        sentences = (*sentences, *_signs_sentence(best))
+        return Verdict("mixed", "Better, not solved", headline, sentences, (), pair)
+    if not reliance.is_clean:
+        badge, reservation = _reserve(best, reliance)
+        return Verdict(
+            "mixed", f"Better; {badge.lower()}", headline, (*sentences, reservation), (), pair
+        )
     badge = "Clearly better" if baseline is None else "Clear improvement"
-    sentences = (*sentences, _clean_sentence(best, reliance))
-    return Verdict("good", badge, headline, sentences, cautions, pair)
+    clean = f"Nothing measured here points to a shortcut in {best.label} any more."
+    return Verdict("good", badge, headline, (*sentences, clean), (), pair)
+
+
+def _signs_sentence(method: Method) -> tuple[str, ...]:
+    signs = find_reliance(method).signs
+    what = f"{method.label} still shows signs of the shortcut"
+    return (f"{what}: {join_names(signs)}.",) if signs else ()
+
+
+def _guesses(method: Method, key: str) -> bool:
+    """Whether the method is right less often than guessing would be."""
+    classes = method.first.card.classes
+    return len(classes) > 1 and _value(method, key) < 1 / len(classes)
+
+
+def _reserve(method: Method, reliance: Reliance) -> tuple[str, str]:
+    """Why there is no all-clear without any sign: a badge and a sentence."""
+    if reliance.doubts:
+        return "Check first", f"The training of {method.label} left a doubt: {reliance.doubts[0]}."
+    if reliance.gap:
+        return "A gap remains", (
+            f"Nothing points to a shortcut under the masks of {method.label}, yet its worst group "
+            f"is {points(reliance.gap)} below the average: that group may be hard for another "
+            "reason, or a shortcut lies outside the masks."
+        )
+    (probe,) = reliance.probes
+    return "One probe only", (
+        f"Only one probe looked for a shortcut in {method.label}: {probe}. One probe can be blind "
+        "to it."
+    )
 
 
 def _spread_sentence(methods: Sequence[Method]) -> tuple[str, ...]:
@@ -263,16 +269,6 @@ def _others_sentence(
     listed = join_names([f"{method.label} {percent(_value(method, key))}" for method in others])
     close = near and f" No clear difference to {best.label}: {join_names([m.label for m in near])}."
     return (f"Right {JUDGED_BY[key]}, the others: {listed}.{close or ''}",)
-
-
-def _clean_sentence(best: Method, reliance: Reliance) -> str:
-    sentence = f"Nothing measured here points to a shortcut in {best.label} any more"
-    if not reliance.gap:
-        return f"{sentence}."
-    return (
-        f"{sentence}, yet its worst group is {points(reliance.gap)} below the average: that group "
-        "may be hard for another reason."
-    )
 
 
 def _estimate(method: Method, key: str) -> Estimate:

@@ -15,6 +15,7 @@ __all__ = [
     "interval",
     "join_names",
     "percent",
+    "plain_text",
     "points",
     "quantity",
     "render_template",
@@ -110,6 +111,16 @@ def join_names(names: Sequence[str]) -> str:
     """
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def plain_text(text: str) -> str:
+    """The text with plain spaces and signs, for terminals and programs.
+
+    Example:
+        >>> plain_text(percent(-0.5))
+        '-50.0 %'
+    """
+    return text.replace(THIN_SPACE, " ").replace(MINUS, "-")
 
 
 def render_template(name: str, **values: Any) -> str:

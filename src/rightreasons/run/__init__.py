@@ -2,12 +2,12 @@
 
 from rightreasons.run.config import Config as Config
 from rightreasons.run.config import load_config as load_config
+from rightreasons.run.examples import write_examples as write_examples
 from rightreasons.run.run import Run as Run
 from rightreasons.run.run import certify_run as certify_run
 from rightreasons.run.run import evaluate_run as evaluate_run
 from rightreasons.run.run import load_run as load_run
 from rightreasons.run.run import train_run as train_run
-from rightreasons.run.run import write_examples as write_examples
 from rightreasons.run.selective import selective_run as selective_run
 
 __all__ = [

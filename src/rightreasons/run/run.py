@@ -22,10 +22,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from rightreasons.certification import Certificate, certify
 from rightreasons.core.checks import check_choice
@@ -33,13 +31,10 @@ from rightreasons.core.files import (
     library_versions,
     load_weights_into,
     writable_folder,
-    write_atomically,
     write_json,
 )
 from rightreasons.datasets import Dataset, Splits
-from rightreasons.datasets.dataset import spread_over_classes
 from rightreasons.errors import InvalidSettingError
-from rightreasons.probe.probe import Probe, move_to_model
 from rightreasons.run.config import (
     Config,
     describe_strategy,
@@ -48,11 +43,11 @@ from rightreasons.run.config import (
     refuse_other_config,
     save_config,
 )
+from rightreasons.run.examples import write_examples
 from rightreasons.strategies.strategy import is_begun
 from rightreasons.training.distributed import hold, launch_fabric
 from rightreasons.training.evaluate import evaluate, evaluate_parts, prepare_metrics
 from rightreasons.training.fit import Fit
-from rightreasons.types import Batch
 
 __all__ = [
     "SPLITS",
@@ -61,12 +56,9 @@ __all__ = [
     "certify_run",
     "evaluate_run",
     "load_run",
-    "sample_columns",
     "train_run",
-    "write_examples",
 ]
 
-NUM_EXAMPLES = 12
 
 Split = Literal["test", "validation"]
 SPLITS: tuple[Split, ...] = ("test", "validation")
@@ -279,49 +271,6 @@ def certify_run(
         certificate = replace(certificate, settings={**certificate.settings, "split": split})
         certificate.to_json(path)
         return certificate
-
-
-def write_examples(path: Path, model: nn.Module, data: Dataset) -> None:
-    """Write test samples for pictures, with the input gradient of the predicted class."""
-    rows = spread_over_classes(data.labels, NUM_EXAMPLES)
-    batch = move_to_model(data.take(rows), model)
-    model.eval()
-    logits = Probe(model, batch, needs_gradient=True, create_graph=False).logits
-    predicted = logits.softmax(dim=1).max(dim=1).indices
-    at_prediction = Probe(
-        model, batch.replace(y=predicted), needs_gradient=True, create_graph=False
-    )
-    columns = sample_columns(batch, rows, logits, at_prediction.gradient("logit"))
-    write_atomically(path, lambda file: np.savez_compressed(file, **columns))  # type: ignore[arg-type]
-
-
-def sample_columns(
-    batch: Batch, rows: Tensor, logits: Tensor, attribution: Tensor
-) -> dict[str, NDArray[Any]]:
-    """Arrays with one row per sample, for pictures.
-
-    Args:
-        batch: The samples.
-        rows: Their row numbers in the data set.
-        logits: What the model gives for them.
-        attribution: Their attribution maps.
-
-    Returns:
-        ``x``, ``y``, ``index``, ``prediction`` and its ``probability``, ``attribution``, and
-        ``mask`` if the samples have masks.
-    """
-    probability, predicted = logits.softmax(dim=1).max(dim=1)
-    columns = {
-        "x": batch.x,
-        "y": batch.y,
-        "index": rows,
-        "prediction": predicted,
-        "probability": probability,
-        "attribution": attribution,
-    }
-    if batch.mask is not None:
-        columns["mask"] = batch.mask
-    return {name: column.detach().cpu().numpy() for name, column in columns.items()}
 
 
 def _results(

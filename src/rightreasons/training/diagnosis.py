@@ -222,7 +222,7 @@ def _advise(weights: Mapping[str, float], task: str, off: list[str]) -> str:
     elif not penalties:
         second = "" if known else "a recipe that uses the masks, such as `r3`"
     else:
-        second = "more epochs, or masks that cover the whole shortcut"
+        second = "longer training with masks that cover the whole shortcut"
     return f"Try {' or '.join(part for part in (first, second) if part)}."
 
 
