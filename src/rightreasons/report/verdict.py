@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from rightreasons.report.advice import advise
-from rightreasons.report.caution import list_cautions
+from rightreasons.report.caution import advise, list_cautions
 from rightreasons.report.estimate import Estimate, clearly_above
 from rightreasons.report.reliance import Reliance, find_reliance
 from rightreasons.report.section import BASELINE, Method, Section
