@@ -126,7 +126,7 @@ def guided_data(num_samples=64):
 
 
 def test_a_controlled_weight_rises_while_the_mask_is_read_and_falls_when_not():
-    plain, weight = torch.full((4,), 0.2), ControlledWeight(every=1, rate=0.1)
+    plain, weight = torch.full((4,), 0.2), ControlledWeight(every=1, rate=0.1, start=1.0)
     weight.observe(plain, torch.full((4,), 2.0), num_classes=2)
     assert float(weight.cost) == pytest.approx(1.8 / (math.log(2) - 0.2))
     assert weight.value == pytest.approx(math.exp(0.1))

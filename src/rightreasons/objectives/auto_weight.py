@@ -121,9 +121,9 @@ class ControlledWeight(nn.Module):
         self,
         *,
         limit: float = 0.2,
-        rate: float = 0.05,
+        rate: float = 0.1,
         every: int = 4,
-        start: float = 1.0,
+        start: float = 10.0,
         low: float = 1e-3,
         high: float = 1e5,
     ) -> None:

@@ -14,6 +14,7 @@ from rightreasons.strategies import STRATEGIES
 
 __all__ = [
     "CASES",
+    "CONTROLLED",
     "DEVELOPMENT",
     "GUIDED",
     "NATURAL",
@@ -33,6 +34,9 @@ GUIDED = (
     *("ibp_ex", "cert_r4"),
 )
 """Recipes that learn from masks, none of them tuned here."""
+
+CONTROLLED = {f"{name}, controlled": name for name in ("r3", "adv_r4")}
+"""The same recipes with a controlled weight, and the model as at test time for the penalty."""
 
 PHOTO_SIZE = 48
 _FEW = {"num_validation": 200, "num_test": 1000}
@@ -224,6 +228,17 @@ def _methods() -> list[Method]:
         ERM: {"recipe": "erm"},
         GROUPS: {"recipe": "group_dro"},
         **recipes,
+        **{
+            name: {
+                "recipe": recipe,
+                "settings": {
+                    **_plain_defaults(recipe),
+                    "weight": "controlled",
+                },
+                "frozen_statistics": True,
+            }
+            for name, recipe in CONTROLLED.items()
+        },
         MASKTUNE: {
             "recipe": "erm",
             "strategy": "masktune",
@@ -244,13 +259,13 @@ def _blocks() -> list[tuple[str, str, Sequence[str]]]:
     """Data set, net and guided methods of each block, in the order of the table."""
     everything = (*_WITHOUT_BOUNDS, MASKTUNE)
     return [
-        ("pets_tag", SMALL_CNN, (*_CORE, "pgd_ex", MASKTUNE)),
+        ("pets_tag", SMALL_CNN, (*_CORE, *CONTROLLED, "pgd_ex", MASKTUNE)),
         ("decoy_derm", SMALL_CNN, everything),
         ("biased_mnist", SMALL_CNN, everything),
         # a table has no maps of layers
         ("decoy_digits", MLP, tuple(name for name in GUIDED if name != "reff")),
         ("pets_tag", RESNET, _CORE),
-        ("pets_tag", EFFICIENTNET, ("counterexamples", "r3", "adv_r4")),
+        ("pets_tag", EFFICIENTNET, ("counterexamples", "r3", "adv_r4", "r3, controlled")),
         *((name, SMALL_CNN, _CORE) for name in CASES),
         ("pets_band", SMALL_CNN, _CORE),
         ("decoy_ham", SMALL_CNN, _CORE),
