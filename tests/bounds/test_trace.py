@@ -98,7 +98,7 @@ def test_a_subclass_with_a_forward_of_its_own_is_not_taken_for_its_parent():
         def forward(self, x):
             return 2 * super().forward(x)
 
-    with pytest.raises(UnsupportedLayerError, match="`linear` .has no rule"):
+    with pytest.raises(UnsupportedLayerError, match="`linear` in `0` .has no rule"):
         bounds(nn.Sequential(Doubled(4, 4)), 4)
 
     class Always(nn.Dropout):

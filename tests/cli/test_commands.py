@@ -195,4 +195,6 @@ def test_rows_are_lines_and_worst_groups_are_shown_where_known():
     assert rows[1] == ["0.9000", "0.9100", "-", "1.5000"]
     columns, rows = selective_table({"score": "logit", "lines": [line(worst_group=0.5), line()]})
     assert columns[3] == "worst group's error"
+    columns, rows = selective_table({"score": "softmax", "lines": [line(threshold=1.97)]})
+    assert (columns[-1], rows[0][-1]) == ("threshold (softmax)", "0.8776")
     assert [row[3] for row in rows] == ["0.5000", "-"]

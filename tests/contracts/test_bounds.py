@@ -88,6 +88,23 @@ class Functional(nn.Module):
         return self.head(torch.flatten(x, 1))
 
 
+class Asking(nn.Module):
+    """Asks for shapes as models of transformers do, and normalises by a function."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.head = nn.Conv2d(2, 3, 2), nn.Linear(3, CLASSES)
+        self.weight, self.bias = (nn.Parameter(torch.randn(3)) for _ in range(2))
+
+    def forward(self, x):
+        if x.shape[1] != 2 or x.dim() != 4:
+            raise ValueError("expected two channels")
+        x = self.convolution(x).permute(0, 2, 3, 1)
+        x = functional.layer_norm(x, (3,), self.weight, self.bias, 1e-3)
+        x = functional.layer_norm(x.view(len(x), -1, 3), (3,), eps=1e-2)
+        return self.head(functional.gelu(x).mean(dim=1))
+
+
 def mlp(activation):
     return rr.models.mlp(inputs=6, hidden=(9, 8), classes=CLASSES, activation=activation)
 
@@ -179,6 +196,7 @@ FAMILIES = {
     "residual": (Residual, (6,), 15),
     "rearranged": (Rearranged, PLANE, 10),
     "functional": (Functional, PLANE, 10),
+    "asking for shapes": (Asking, PLANE, 10),
     "tokens": (token_net, (6,), 10),
     "resnet18": (
         partial(rr.models.resnet18, classes=CLASSES, channels=2, size=8, width=0.016), (2, 8, 8), 3,

@@ -230,6 +230,18 @@ def _module(kind: Callable[..., nn.Module], *names: str) -> Callable[[Call], obj
     return make_module
 
 
+def _layer_norm(call: Call) -> object:
+    shape, weight, bias = (call.argument(i, n) for i, n in enumerate(_NORM, 1))
+    norm = nn.LayerNorm(shape, float(call.argument(4, "eps", 1e-5)), elementwise_affine=False)
+    if weight is None and bias is None:
+        return norm
+    given = (default if one is None else one for one, default in ((weight, 1.0), (bias, 0.0)))
+    return [norm, _elementwise(call, *given)]
+
+
+_NORM = ("normalized_shape", "weight", "bias")
+
+
 def _elementwise(call: Call, factor: Any, shift: Any) -> object:
     for value in (factor, shift):
         if isinstance(value, Constant):
@@ -272,6 +284,7 @@ OPERATIONS: dict[str, Callable[[Call], object]] = {
     **dict.fromkeys(("cat", "concat", "concatenate"), _concatenation),
     "pad": _padding,
     "getitem": _selection,
+    "layer_norm": _layer_norm,
     "relu": _module(nn.ReLU),
     "relu6": _module(nn.ReLU6),
     "leaky_relu": _module(nn.LeakyReLU, "negative_slope"),
@@ -291,4 +304,4 @@ OPERATIONS: dict[str, Callable[[Call], object]] = {
     "adaptive_avg_pool1d": _module(nn.AdaptiveAvgPool1d, "output_size"),
     "adaptive_avg_pool2d": _module(nn.AdaptiveAvgPool2d, "output_size"),
 }
-"""For each function or method, by name, what makes a layer of a call."""
+"""For each function or method, by name, what makes a layer of a call, or layers in a row."""

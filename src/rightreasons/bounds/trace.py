@@ -19,7 +19,14 @@ from rightreasons.bounds.operation import (
 from rightreasons.bounds.rule import refusal, ruled_kind
 from rightreasons.bounds.shape import Reshape
 from rightreasons.core.model_modes import test_time_mode
-from rightreasons.core.tracing import TracedModel, module_path, run_node, runs_as, trace_graph
+from rightreasons.core.tracing import (
+    TracedModel,
+    calling_module,
+    module_path,
+    run_node,
+    runs_as,
+    trace_graph,
+)
 from rightreasons.errors import InvalidBatchError, UnsupportedLayerError
 
 __all__ = ["ModulePath", "Plan", "Step", "plan_of"]
@@ -81,29 +88,40 @@ def plan_of(model: nn.Module, example: Tensor) -> Plan:
         example: One sample ``(1, *S)``; its shape, type and device count.
     """
     with test_time_mode(model), torch.inference_mode(False), torch.no_grad():
-        root = TracedModel(model)
         states = _state_versions(model)
-        graph = trace_graph(
-            root,
-            is_leaf=_is_leaf,
-            keeps_in_place=True,
-            problem="but its forward pass depends on the values of its input or calls what cannot "
-            "be traced",
-            remedy="Bound a part of it that can be traced, or rewrite `if` and `for` on tensors.",
-        )
+        evaluations = [_evaluation(model, example, size) for size in (2, 3)]
         changed = [name for name, state in _state_versions(model).items() if state != states[name]]
         if changed:
             raise UnsupportedLayerError(
                 "Expected a forward pass that leaves parameters and buffers alone at test time, "
                 f"but it changes `{changed[0]}`. Change it only if `self.training`."
             )
-        two, three = (_Evaluation(root, graph, example, size).plan() for size in (2, 3))
+        two, three = (evaluation.plan() for evaluation in evaluations)
     if repr(two.steps) != repr(three.steps):
         raise UnsupportedLayerError(
             "Expected a model that treats each sample by itself, but its layers depend on the "
             "size of the batch. Do not use `x.size(0)` but to reshape."
         )
     return two
+
+
+def _evaluation(model: nn.Module, example: Tensor, size: int) -> _Evaluation:
+    """Trace a model: for any shape if its code allows, else for this shape and size of a batch."""
+    samples = torch.zeros_like(example).expand(size, *example.shape[1:]).clone()
+    settings: dict[str, Any] = {
+        "is_leaf": _is_leaf,
+        "keeps_in_place": True,
+        "problem": "but its forward pass depends on the values of its input or calls what cannot "
+        "be traced",
+        "remedy": "Bound a part of it that can be traced, or rewrite `if` and `for` on tensors.",
+    }
+    root = TracedModel(model)
+    try:
+        graph = trace_graph(root, **settings)
+    except UnsupportedLayerError:
+        root = TracedModel(model)  # what the first try left there is not of this graph
+        graph = trace_graph(root, example=samples.clone(), **settings)
+    return _Evaluation(root, graph, samples)
 
 
 def _state_versions(model: nn.Module) -> dict[str, tuple[int, int]]:
@@ -118,13 +136,12 @@ class _Evaluation:
     Args:
         root: The traced model.
         graph: Its graph.
-        example: One sample.
-        size: Number of samples in the batch.
+        samples: A batch of samples.
     """
 
-    def __init__(self, root: TracedModel, graph: fx.Graph, example: Tensor, size: int) -> None:
-        self.root, self.graph, self.size = root, graph, size
-        self.example = torch.zeros_like(example).expand(size, *example.shape[1:]).clone()
+    def __init__(self, root: TracedModel, graph: fx.Graph, samples: Tensor) -> None:
+        self.root, self.graph, self.size = root, graph, len(samples)
+        self.example = samples
         self.values: dict[fx.Node, Any] = {}
         # How often PyTorch had written into a value when it was made: more means overwritten.
         self.versions: dict[fx.Node, int] = {}
@@ -197,7 +214,9 @@ class _Evaluation:
         if layer is None:  # a copy: readers of this node read its input
             self.numbers[node] = inputs[0]
             return
-        self.steps.append(Step(_name(node), layer, inputs))
+        for one in layer if isinstance(layer, list) else [layer]:
+            self.steps.append(Step(_name(node), one, inputs))
+            inputs = (len(self.steps),)
         self.numbers[node] = len(self.steps)
 
     def _module_layer(self, node: fx.Node, value: Tensor) -> object:
@@ -225,9 +244,9 @@ class _Evaluation:
         if "out" in kwargs:
             raise RefusedCall("writes into `out`")
         layer = OPERATIONS[name](Call(name, args, kwargs, tuple(value.shape)))
-        reason = refusal(layer)
-        if reason is not None:
-            raise RefusedCall(reason)
+        for one in layer if isinstance(layer, list) else [layer]:
+            if (reason := refusal(one)) is not None:
+                raise RefusedCall(reason)
         return layer
 
     def _describe_argument(self, node: fx.Node) -> Any:
@@ -254,7 +273,9 @@ class _Evaluation:
         kind = ""
         if node.op == "call_module":
             kind = f"{type(self.root.get_submodule(str(node.target))).__name__}: "
-        self.refused.append(f"`{_name(node) or 'model'}` ({kind}{reason})")
+        home = "" if node.op == "call_module" else calling_module(node)
+        where = f" in `{home}`" if home else ""
+        self.refused.append(f"`{_name(node) or 'model'}`{where} ({kind}{reason})")
 
 
 def _needed_steps(steps: list[Step], output: int) -> tuple[Step, ...]:

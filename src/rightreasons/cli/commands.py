@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import sys
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from rightreasons.cli.adopt import adopt
 from rightreasons.cli.annotate import annotate
 from rightreasons.cli.bench import bench
 from rightreasons.cli.certify import certify
@@ -21,12 +23,19 @@ from rightreasons.cli.options import (
     PAIR_HELP,
     AsJson,
     DataDir,
+    Mean,
     Metrics,
+    ModelName,
     Out,
     RunFolder,
     SetData,
+    SetModel,
+    Std,
+    Weights,
     print_result,
+    read_model_settings,
     read_settings,
+    selective_table,
     split_names,
     with_options_of,
 )
@@ -44,13 +53,32 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Make classifiers right for the right reasons: train, measure and report.",
 )
 app.add_typer(bench, name="bench")
 app.add_typer(data_commands, name="data")
+app.command()(adopt)
 app.command()(annotate)
 app.command()(certify)
 app.command()(explain)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"rightreasons {metadata.version('rightreasons')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def describe(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Make classifiers right for the right reasons: train, measure and report."""
+    del version
 
 
 @app.command()
@@ -74,8 +102,11 @@ def train(
     set: Annotated[  # noqa: A002
         list[str] | None, typer.Option(help=PAIR_HELP.format("the recipe"))
     ] = None,
-    model: Annotated[str, typer.Option(help="Name of the model.")] = "mlp",
-    set_model: Annotated[list[str] | None, typer.Option(help=PAIR_HELP.format("the model"))] = None,
+    model: ModelName = "mlp",
+    set_model: SetModel = None,
+    weights: Weights = None,
+    mean: Mean = None,
+    std: Std = None,
     strategy: Annotated[str, typer.Option(help="Name of the strategy.")] = "once",
     set_strategy: Annotated[
         list[str] | None,
@@ -107,7 +138,8 @@ def train(
             recipe=recipe,
             settings=read_settings(set),
             model=model,
-            model_settings=read_settings(set_model),
+            model_settings=read_model_settings(set_model, mean, std),
+            weights=weights,
             strategy=strategy,
             strategy_settings=read_settings(set_strategy),
             metrics=split_names(metrics),
@@ -233,23 +265,6 @@ def _refuse_ignored_options(ctx: typer.Context) -> None:
             "Expected --resume without --data to take every setting from the run's config.yaml, "
             f"but got {', '.join(given)}. Leave them out, or give --data and all settings again."
         )
-
-
-def selective_table(results: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows for the results of `selective_run`; the worst group only if it is known."""
-    grouped = any(line["worst_group"] is not None for line in results["lines"])
-    names = ["coverage", "realised", "error", *(["worst_group"] if grouped else [])]
-    titles = {"coverage": "target coverage", "worst_group": "worst group's error"}
-    rows = [
-        [_format(line[name]) for name in names] + [_format(line["threshold"], "answers all")]
-        for line in results["lines"]
-    ]
-    head = [titles.get(name, name) for name in names]
-    return [*head, f"threshold ({results['score']})"], rows
-
-
-def _format(value: float | None, without: str = "-") -> str:
-    return without if value is None else f"{value:.4f}"
 
 
 def _print_results(results: list[dict[str, Any]], as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import fields
@@ -24,13 +25,20 @@ from rightreasons.training.distributed import is_main_process
 __all__ = [
     "AsJson",
     "DataDir",
+    "Mean",
     "Metrics",
+    "ModelName",
     "Out",
     "PAIR_HELP",
     "RunFolder",
     "SetData",
+    "SetModel",
+    "Std",
+    "Weights",
     "print_result",
+    "read_model_settings",
     "read_settings",
+    "selective_table",
     "split_names",
     "with_options_of",
 ]
@@ -49,6 +57,20 @@ RunFolder = Annotated[
 ]
 PAIR_HELP = "A setting of {}, as name=value; repeatable."
 SetData = Annotated[list[str] | None, typer.Option(help=PAIR_HELP.format("the data set"))]
+SetModel = Annotated[list[str] | None, typer.Option(help=PAIR_HELP.format("the model"))]
+ModelName = Annotated[
+    str,
+    typer.Option(help="Name of the model; your own as path.py:factory or package.module:name."),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(help="File with the weights to begin with: safetensors, or a state dict."),
+]
+Mean = Annotated[
+    str | None,
+    typer.Option(help="Mean of each channel, with commas, if the model takes scaled inputs."),
+]
+Std = Annotated[str | None, typer.Option(help="Standard deviation of each channel, with commas.")]
 
 
 def with_options_of(settings: type, *, before: str) -> Callable[[Command], Command]:
@@ -104,6 +126,33 @@ def read_settings(pairs: Sequence[str] | None) -> dict[str, Any]:
     return settings
 
 
+def read_model_settings(
+    pairs: Sequence[str] | None, mean: str | None, std: str | None
+) -> dict[str, Any]:
+    """Read settings of a model, with the scale of its inputs.
+
+    Example:
+        >>> read_model_settings(["hidden=[8]"], "0.5", "0.25")
+        {'hidden': [8], 'mean': [0.5], 'deviation': [0.25]}
+    """
+    settings = read_settings(pairs)
+    for name, option, text in (("mean", "--mean", mean), ("deviation", "--std", std)):
+        if text is None:
+            continue
+        if name in settings:
+            raise InvalidSettingError(
+                f"Expected {option} or --set-model {name}=..., but got both. Leave one out."
+            )
+        try:
+            settings[name] = [float(part) for part in text.split(",")]
+        except ValueError as error:
+            raise InvalidSettingError(
+                f"Expected {option} to be numbers with commas, such as 0.5,0.5,0.5, but got "
+                f"{text!r}."
+            ) from error
+    return settings
+
+
 def split_names(text: str | None) -> list[str] | None:
     """Split names at commas; None if there are none.
 
@@ -136,6 +185,26 @@ def print_result(
         for row in rows:
             table.add_row(*map(escape, row))
         Console().print(table)
+
+
+def selective_table(results: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows for the results of `selective_run`; the worst group only if it is known."""
+    grouped = any(line["worst_group"] is not None for line in results["lines"])
+    names = ["coverage", "realised", "error", *(["worst_group"] if grouped else [])]
+    titles = {"coverage": "target coverage", "worst_group": "worst group's error"}
+    is_odds = results["score"] != "logit"  # log-odds, which read better as a probability
+    rows = []
+    for line in results["lines"]:
+        threshold = line["threshold"]
+        if is_odds and threshold is not None:
+            threshold = 0.5 * (1 + math.tanh(threshold / 2))
+        rows.append([*(_format(line[name]) for name in names), _format(threshold, "answers all")])
+    head = [titles.get(name, name) for name in names]
+    return [*head, f"threshold ({results['score']})"], rows
+
+
+def _format(value: float | None, without: str = "-") -> str:
+    return without if value is None else f"{value:.4f}"
 
 
 def _value(pair: str, text: str) -> Any:

@@ -20,7 +20,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from rightreasons.errors import (
     DoubleBackwardError,
-    NonFiniteLossError,
     UnknownNameError,
     UnsupportedLayerError,
 )
@@ -35,7 +34,6 @@ __all__ = [
     "record_outputs",
     "refuse_altered_modules",
     "refuse_dead_ends",
-    "refuse_non_finite",
     "refuse_wrappers",
     "statistics_of",
     "test_time_mode",
@@ -293,16 +291,6 @@ def _is_modeless(module: nn.Module) -> bool:
     if isinstance(module, nn.modules.instancenorm._InstanceNorm):
         return not module.track_running_stats
     return type(module) in _MODELESS
-
-
-def refuse_non_finite(logits: Tensor) -> None:
-    """Raise for NaN or infinity, which would be scored and explained as if it meant something."""
-    bad = ~torch.isfinite(logits.detach()).all(dim=1)
-    if bool(bad.any()):
-        raise NonFiniteLossError(
-            f"Expected finite logits, but got NaN or infinity for {int(bad.sum())} of {len(bad)} "
-            "samples. Check the model's weights, and its inputs for very large values."
-        )
 
 
 def refuse_altered_modules(model: nn.Module) -> None:

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from rightreasons.core.model_modes import alteration, test_time_mode
+from rightreasons.core.proxies import InPlaceProxy, KnownProxy, known_value, without_tracing
 from rightreasons.errors import UnsupportedLayerError
 
 __all__ = [
@@ -70,6 +71,7 @@ def trace_graph(
     is_leaf: Callable[[nn.Module], bool] | None = None,
     with_hooks: bool = False,
     keeps_in_place: bool = False,
+    example: Tensor | None = None,
     problem: str = "but its code depends on values",
     remedy: str = "",
 ) -> fx.Graph:
@@ -84,6 +86,8 @@ def trace_graph(
         with_hooks: Whether hooks of modules that are not leaves run, and are traced too.
         keeps_in_place: Whether ``x += y`` is written down as ``operator.iadd``, which it is for a
             tensor, and not as a sum that leaves ``x`` alone.
+        example: An input. If it is given, the model's code may ask for shapes and types, and the
+            graph holds for inputs of this shape alone, the size of the batch included.
         problem: Second part of the message if the model cannot be traced.
         remedy: Last part of that message.
 
@@ -98,11 +102,14 @@ def trace_graph(
     below = [module for module in root.modules() if module is not root]
     with restored_attributes(below):
         try:
-            tracer = _Tracer(is_leaf, with_hooks=with_hooks, keeps_in_place=keeps_in_place)
+            tracer = _Tracer(
+                is_leaf, with_hooks=with_hooks, keeps_in_place=keeps_in_place, example=example
+            )
             return tracer.trace(root)
         except Exception as error:  # the user's code may do anything with a proxy
-            why = str(error).rstrip(".")
-            words = f"Expected a model that torch.fx can trace, {problem}: {why}. {remedy}"
+            path, why = module_path(tracer.failed_in), str(error).rstrip(".")
+            where = f" in `{path}`" if path else ""
+            words = f"Expected a model that torch.fx can trace, {problem}{where}: {why}. {remedy}"
             raise UnsupportedLayerError(words.rstrip()) from error
 
 
@@ -313,22 +320,6 @@ def _equals_model(split: SplitNet, model: nn.Module, x: Tensor) -> bool:
     )
 
 
-class _InPlaceProxy(fx.Proxy):
-    """A proxy that writes down operators such as ``+=`` as what they are: they work in place."""
-
-
-def _in_place_operator(function: Callable[[Any, Any], Any]) -> Callable[..., fx.Proxy]:
-    def write_down(self: fx.Proxy, other: Any) -> fx.Proxy:
-        return self.tracer.create_proxy("call_function", function, (self, other), {})
-
-    return write_down
-
-
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or"):
-    _function = getattr(operator, f"__i{_name}__")
-    setattr(_InPlaceProxy, f"__i{_name}__", _in_place_operator(_function))
-
-
 class _Tracer(fx.Tracer):
     """A tracer with the leaves that the caller chooses."""
 
@@ -338,14 +329,19 @@ class _Tracer(fx.Tracer):
         *,
         with_hooks: bool = False,
         keeps_in_place: bool = False,
+        example: Tensor | None = None,
     ) -> None:
         super().__init__()
         self._is_leaf = is_leaf
         self._with_hooks = with_hooks
         self._keeps_in_place = keeps_in_place
+        self._example = example
+        self.failed_in = ""
 
     def proxy(self, node: fx.Node) -> fx.Proxy:
-        return _InPlaceProxy(node, self) if self._keeps_in_place else super().proxy(node)
+        if self._example is not None:
+            return KnownProxy(node, self)
+        return InPlaceProxy(node, self) if self._keeps_in_place else super().proxy(node)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         del module_qualified_name
@@ -353,7 +349,22 @@ class _Tracer(fx.Tracer):
 
     def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
         # `forward` runs the hooks of modules that are not leaves, `m.forward` does not.
-        return super().call_module(m, forward if self._with_hooks else m.forward, args, kwargs)
+        try:
+            return super().call_module(m, forward if self._with_hooks else m.forward, args, kwargs)
+        except Exception:
+            self.failed_in = self.failed_in or self.path_of_module(m)  # the innermost one is first
+            raise
+
+    def create_proxy(
+        self, kind: str, target: Any, args: Any, kwargs: Any, *more: Any, **named: Any
+    ) -> Any:
+        proxy = super().create_proxy(kind, target, args, kwargs, *more, **named)
+        if isinstance(proxy, KnownProxy):
+            given = fx.node.map_aggregate((args, kwargs), known_value)
+            is_input = kind == "placeholder"
+            with without_tracing():
+                proxy.known = self._example if is_input else run_node(proxy.node, self.root, *given)
+        return proxy
 
 
 def structure_of(model: nn.Module) -> tuple[Any, ...]:

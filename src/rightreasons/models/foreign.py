@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from rightreasons.core.checks import check_choice
+from rightreasons.core.outputs import last_operation
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 
 __all__ = ["Binary", "HuggingFace", "binary", "huggingface"]
@@ -89,18 +91,20 @@ def _main_input(model: nn.Module) -> str:
 
 
 class Binary(nn.Module):
-    r"""A model with one logit for two classes, as one with two: :math:`(0, z)`.
+    r"""A model with one logit for two classes, as one with two: :math:`(0, z)` or :math:`(z, 0)`.
 
-    The probability of class 1 is then the sigmoid of :math:`z`, and the cross-entropy is the binary
-    one.
+    The probability of the class is then the sigmoid of :math:`z`, and the cross-entropy is the
+    binary one.
 
     Args:
         model: Gives ``(N, 1)`` or ``(N,)``; its layers are below ``net``.
+        positive: Number of the class whose logit it gives: 0 or 1.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, positive: int = 1) -> None:
         super().__init__()
         self.net = model
+        self.positive = check_choice("positive", positive, (0, 1))
 
     @override
     def forward(self, x: Tensor, **inputs: Any) -> Tensor:
@@ -113,16 +117,25 @@ class Binary(nn.Module):
                 f"Expected a model with one logit for two classes, shape ({len(x)}, 1), but got "
                 f"{got}. Use `binary` for such models only."
             )
+        if last_operation(logit) == "Sigmoid":
+            raise InvalidBatchError(
+                "Expected a model that gives a logit, but it ends in sigmoid: its output is a "
+                "probability. Return what goes into the sigmoid."
+            )
         logit = logit.reshape(-1, 1)
-        return torch.cat([torch.zeros_like(logit), logit], dim=1)
+        return torch.cat([0 * logit, logit] if self.positive else [logit, 0 * logit], dim=1)
 
 
-def binary(model: nn.Module) -> Binary:
-    """Adapt a model that gives one logit, of class 1 against class 0.
+def binary(model: nn.Module, *, positive: int = 1) -> Binary:
+    """Adapt a model that gives one logit for two classes.
+
+    Args:
+        model: Gives ``(N, 1)`` or ``(N,)``.
+        positive: Number of the class whose logit it gives: 0 or 1.
 
     Example:
         >>> model = binary(nn.Linear(3, 1))
         >>> model(torch.zeros(2, 3)).shape
         torch.Size([2, 2])
     """
-    return Binary(model)
+    return Binary(model, positive)

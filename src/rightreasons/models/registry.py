@@ -11,10 +11,12 @@ from rightreasons.core.checks import Registry, check_integer, check_names
 from rightreasons.errors import InvalidSettingError
 from rightreasons.models.attention_branch import attention_branch
 from rightreasons.models.efficientnet_lite import efficientnet_lite0
+from rightreasons.models.foreign import binary
 from rightreasons.models.layers import Size, check_size
 from rightreasons.models.lenet import lenet
 from rightreasons.models.mlp import mlp, mlp2
 from rightreasons.models.normalised import normalised
+from rightreasons.models.own import create_own, is_own
 from rightreasons.models.r4_nets import derma_net, isic_net, plant_net
 from rightreasons.models.resnet import resnet18, resnet34, resnet50
 from rightreasons.models.selective import abstaining, selective_net
@@ -70,12 +72,14 @@ def create(name: str, *, classes: int, channels: int, size: Size, **settings: An
     Weights are drawn from torch's generator, so that ``torch.manual_seed`` determines them.
 
     Args:
-        name: One of `names`; "-" and "_" are the same.
+        name: One of `names`; "-" and "_" are the same. Or your own function or class that gives
+            a model, as ``path.py:factory`` or ``package.module:name``, see `create_own`.
         classes: How many classes there are.
         channels: Number of image channels, or of a table's columns.
         size: Image size in pixels: one side or ``(H, W)``; ``()`` for a table.
         **settings: Further settings of the model's function, such as ``hidden`` of `mlp`. Every
-            model also takes ``mean`` and ``deviation``, see `normalised`.
+            model also takes ``mean`` and ``deviation``, see `normalised`. One with one logit for
+            two classes takes ``positive``, see `binary`.
 
     Example:
         >>> create("mlp", classes=10, channels=1, size=28, hidden=[64])[1]
@@ -86,7 +90,10 @@ def create(name: str, *, classes: int, channels: int, size: Size, **settings: An
         raise InvalidSettingError(
             f"Expected both `mean` and `deviation`, or neither, but got {', '.join(scale)} alone."
         )
-    model = _create(name, classes=classes, channels=channels, size=size, **settings)
+    adapt = {key: settings.pop(key) for key in ("positive",) if key in settings}
+    make = create_own if is_own(name) else _create
+    model = make(name, classes=classes, channels=channels, size=size, **settings)
+    model = binary(model, **adapt) if adapt else model
     return normalised(model, **scale) if scale else model
 
 

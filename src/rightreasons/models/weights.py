@@ -1,7 +1,8 @@
-"""Loading of weight files, of this library or of torchvision."""
+"""Loading of weight files, of this library, of torchvision or of the user."""
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from rightreasons.errors import CheckpointMismatchError, InvalidSettingError
+from rightreasons.models.foreign import Binary, HuggingFace
 
 __all__ = ["LoadedWeights", "load_weights"]
 
-_SUFFIXES = (".safetensors", ".pt", ".pth")
-_WRAPPERS = ("state_dict", "model")
-_PREFIXES = ("module.", "_orig_mod.")
+_SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".pt2")
+_WRAPPERS = ("state_dict", "model_state_dict", "model")
+_PREFIXES = ("module.", "_orig_mod.", "model.")
 _COUNTER = ".num_batches_tracked"
 _SHOWN = 3
 
@@ -41,14 +43,19 @@ class LoadedWeights:
 def load_weights(model: nn.Module, path: str | Path) -> LoadedWeights:
     """Copy the weights of a file into a model of the same layers.
 
-    Files come from this library or from torchvision, whose names `resnet18`, `resnet34`,
-    `resnet50` and `vgg11` share. The head, the model's last linear layer, keeps its own weights
-    if the file was made for another number of classes. Everything else must fit; if anything
-    does not, the model stays as it was. Only tensors are read from a file, never code.
+    Files come from this library, from the user, or from torchvision, whose names `resnet18`,
+    `resnet34`, `resnet50` and `vgg11` share. The head, the model's last linear layer, keeps its own
+    weights if the file was made for another number of classes. Everything else must fit; if
+    anything does not, the model stays as it was. Only tensors are read from a file, never code.
+
+    A state dict may lie inside a checkpoint, under ``state_dict``, ``model_state_dict`` or
+    ``model``, and its names may begin with ``module.``, as DataParallel writes them. For an adapted
+    model (`huggingface`, `binary`, `normalised`) the file may be that of the model inside.
 
     Args:
         model: Changed in place.
-        path: A ``.safetensors`` file, or a ``.pt`` or ``.pth`` file with a state dict.
+        path: A ``.safetensors`` file, or a ``.pt``, ``.pth``, ``.bin`` or ``.ckpt`` file with a
+            state dict.
 
     Raises:
         InvalidSettingError: There is no such file, or it has another ending.
@@ -64,8 +71,10 @@ def load_weights(model: nn.Module, path: str | Path) -> LoadedWeights:
         (('0.weight', '0.bias'), ('1.weight', '1.bias'))
     """
     path = Path(path)
+    given = _read_state_dict(path)
+    model = _model_inside(model, given)
     expected: dict[str, Tensor] = model.state_dict()
-    given = _remove_prefix(_read_state_dict(path), expected)
+    given = _remove_prefix(given, expected)
     head = _head_keys(model)
     if _is_another_head(given, expected, head):
         given = {key: value for key, value in given.items() if key not in head}
@@ -79,6 +88,26 @@ def load_weights(model: nn.Module, path: str | Path) -> LoadedWeights:
     return LoadedWeights(path=path, loaded=loaded, skipped=skipped)
 
 
+def _model_inside(model: nn.Module, given: Mapping[str, Tensor]) -> nn.Module:
+    """The model, or the one inside its adapters, of which a state dict has most names."""
+    inside = [model]
+    while (net := _adapted(inside[-1])) is not None:
+        inside.append(net)
+
+    def num_known(one: nn.Module) -> int:
+        expected = one.state_dict()
+        return sum(key in expected for key in _remove_prefix(dict(given), expected))
+
+    return max(inside, key=num_known)
+
+
+def _adapted(model: nn.Module) -> nn.Module | None:
+    names = [name for name, _ in model.named_children()]
+    if isinstance(model, HuggingFace | Binary) or names == ["normalise", "net"]:
+        return model.get_submodule("net")
+    return None
+
+
 def _read_state_dict(path: Path) -> dict[str, Tensor]:
     if path.suffix not in _SUFFIXES:
         raise InvalidSettingError(
@@ -88,6 +117,7 @@ def _read_state_dict(path: Path) -> dict[str, Tensor]:
         raise InvalidSettingError(
             f"Expected `path` to be a file with weights, but there is none at {str(path)!r}."
         )
+    _refuse_archive(path)
     content = _load_file(path)
     for wrapper in _WRAPPERS:
         if isinstance(content, Mapping) and isinstance(content.get(wrapper), Mapping):
@@ -98,6 +128,32 @@ def _read_state_dict(path: Path) -> dict[str, Tensor]:
             f"{_summary(content)}. Save model.state_dict()."
         )
     return dict(content)
+
+
+def _refuse_archive(path: Path) -> None:
+    """Raise for archives of code, which hold a compiled model and not a state dict."""
+    if not zipfile.is_zipfile(path):
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            parts = {name.partition("/")[2] for name in archive.namelist()}
+    except (OSError, zipfile.BadZipFile, RuntimeError, ValueError):  # the reader says why
+        return
+    if "constants.pkl" in parts and any(part.startswith("code/") for part in parts):
+        what, load = "a TorchScript archive", "torch.jit.load(path)"
+    elif "archive_format" in parts or "serialized_exported_program.json" in parts | _flat(parts):
+        what, load = "a torch.export archive", "torch.export.load(path).module()"
+    else:
+        return
+    raise InvalidSettingError(
+        f"Expected a state dict in {str(path)!r}, but it is {what}: a compiled model, whose layers "
+        "can be neither hooked, bounded nor trained on gradients. Save "
+        f"{load}.state_dict() as safetensors, and name the model's Python code with --model."
+    )
+
+
+def _flat(parts: set[str]) -> set[str]:
+    return {part.rpartition("/")[2] for part in parts}
 
 
 def _load_file(path: Path) -> Any:
@@ -169,7 +225,7 @@ def _check_fit(path: Path, given: Mapping[str, Tensor], expected: Mapping[str, T
         if key in given and given[key].shape != expected[key].shape
     ]
     problems = [
-        f"{len(keys)} {what} ({'; '.join(keys[:_SHOWN])}{'; …' if len(keys) > _SHOWN else ''})"
+        f"{len(keys)} {what} ({'; '.join(keys)})"
         for keys, what in (
             (missing, "missing from the file"),
             (unknown, "unknown to the model"),

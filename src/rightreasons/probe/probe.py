@@ -18,11 +18,11 @@ from rightreasons.core.model_modes import (
     innermost,
     out_of_place,
     record_outputs,
-    refuse_non_finite,
     test_time_mode,
     translate_autograd_errors,
     twice_differentiable,
 )
+from rightreasons.core.outputs import refuse_non_finite, refuse_probabilities
 from rightreasons.core.tracing import split_at_first_layer
 from rightreasons.errors import InvalidBatchError
 from rightreasons.probe.differentiable_pass import DifferentiablePass
@@ -365,6 +365,7 @@ class Probe:
             )
         if not self.model.training:  # in training the loss is checked, with what to do about it
             refuse_non_finite(logits)
+        refuse_probabilities(logits, look=not self.model.training)
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 

@@ -9,6 +9,7 @@ from rightreasons.report.estimate import SEEDS_FOR_AN_INTERVAL
 from rightreasons.report.reliance import find_reliance
 from rightreasons.report.section import Method, Section
 from rightreasons.report.wording import format_value, join_names
+from rightreasons.run.config import AS_IT_IS
 
 __all__ = ["advise", "list_cautions"]
 
@@ -59,12 +60,11 @@ def _other_settings(section: Section) -> list[str]:
     expected = {name for method in section.methods for name in method.first.part("settings")}
     for method in section.methods:
         expected |= {f"strategy {name}" for name in method.first.part("strategy_settings")}
-    names = {
-        name: None for method in section.methods for name in method.facts if name not in expected
-    }
+    trained = [method for method in section.methods if method.recipe != AS_IT_IS]
+    names = {name: None for method in trained for name in method.facts if name not in expected}
     differing = []
     for name in names:
-        values = {format_value(method.facts.get(name)): None for method in section.methods}
+        values = {format_value(method.facts.get(name)): None for method in trained}
         if len(values) > 1:
             differing.append(f"{name} ({' or '.join(values)})")
     return (

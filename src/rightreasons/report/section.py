@@ -13,6 +13,7 @@ from rightreasons.datasets import Card
 from rightreasons.report.estimate import Estimate, estimate_measure
 from rightreasons.report.record import Record
 from rightreasons.report.wording import format_value, settings
+from rightreasons.run.config import AS_IT_IS
 
 __all__ = ["BASELINE", "Method", "Section", "group_records"]
 
@@ -47,6 +48,11 @@ class Method:
         strategy = self.first.results.get("strategy")
         recipe = str(self.first.results["recipe"])
         return f"{recipe} + {strategy}" if strategy else recipe
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is a model without a method: trained plainly, or taken as it is."""
+        return self.recipe in (BASELINE, AS_IT_IS)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -137,8 +143,8 @@ def _methods(records: Iterable[Record]) -> tuple[Method, ...]:
         by_seed: dict[int, Record] = {}
         repeated = tuple(r for r in members if by_seed.setdefault(r.seed, r) is not r)
         methods.append(Method("", tuple(by_seed[seed] for seed in sorted(by_seed)), repeated))
-    methods.sort(key=lambda method: method.recipe != BASELINE)
-    shift = 0 if methods[0].recipe == BASELINE else 1
+    methods.sort(key=lambda method: not method.is_baseline)
+    shift = 0 if methods[0].is_baseline else 1
     return tuple(
         replace(method, label=_label(method, methods), colour=(position + shift) % NUM_COLOURS)
         for position, method in enumerate(methods)

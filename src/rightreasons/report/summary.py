@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rightreasons.objectives.recipes import RECIPES
 from rightreasons.report.record import Record
 from rightreasons.report.section import Method, Section
 from rightreasons.report.wording import duration, settings
+from rightreasons.run.config import AS_IT_IS
 from rightreasons.strategies import STRATEGIES
 
 __all__ = ["RunRow", "data_facts", "method_facts", "recipe_meaning", "run_rows"]
@@ -64,6 +66,7 @@ def method_facts(method: Method) -> list[tuple[str, str]]:
         ("Loss", _loss(method)),
         ("Settings", settings(first.part("settings"))),
         ("Model", _model(first)),
+        ("Weights from", Path(str(first.part("weights").get("file", ""))).name),
         ("Training", settings(training)),
         ("Weights kept", _selection(method)),
         ("Seed" if len(method.seeds) == 1 else "Seeds", ", ".join(map(str, method.seeds))),
@@ -74,6 +77,8 @@ def method_facts(method: Method) -> list[tuple[str, str]]:
 
 def recipe_meaning(recipe: str) -> str:
     """One line about a recipe and its strategy; empty if this version does not know them."""
+    if recipe == AS_IT_IS:
+        return "The model as it was given; nothing was trained."
     name, _, strategy = recipe.partition(" + ")
     lines = (RECIPES.describe().get(name, ""), STRATEGIES.describe().get(strategy, ""))
     return " ".join(line for line in lines if line)
@@ -127,6 +132,8 @@ def _model(record: Record) -> str:
 def _selection(method: Method) -> str:
     epochs = [record.part("selection").get("epoch") for record in method.records]
     listed = ", ".join(str(epoch) for epoch in epochs if epoch is not None)
+    if method.recipe == AS_IT_IS:
+        return "as they were given"
     used = str(method.facts["select"])
     if used == "none":
         return "of the last epoch"

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from rightreasons.report.caution import advise, list_cautions
 from rightreasons.report.estimate import Estimate, clearly_above
 from rightreasons.report.reliance import Reliance, find_reliance
-from rightreasons.report.section import BASELINE, Method, Section
+from rightreasons.report.section import Method, Section
 from rightreasons.report.wording import join_names, percent, plain_text, points
 
 __all__ = ["Verdict", "judge_section"]
@@ -125,7 +125,7 @@ def _judge_one(method: Method, key: str) -> Verdict:
 
 def _judge_several(ranked: Sequence[Method], key: str) -> Verdict:
     best, where = ranked[0], JUDGED_BY[key]
-    baseline = next((method for method in ranked if method.recipe == BASELINE), None)
+    baseline = next((method for method in ranked if method.is_baseline), None)
     other = ranked[1] if baseline is None or baseline is best else baseline
     figures = f"{percent(_value(best, key))} right {where}, against {percent(_value(other, key))}"
     pair = (other, best)
@@ -154,7 +154,7 @@ def _judge_several(ranked: Sequence[Method], key: str) -> Verdict:
         return Verdict("unclear", "No clear difference", headline, sentences, (), pair)
     headline = f"{best.label} is clearly better than {other.label}: {figures}."
     reliance = find_reliance(best)
-    if best.recipe == BASELINE:
+    if best.is_baseline:
         return Verdict("bad", "No improvement", headline, sentences, (), pair)
     if not reliance.is_known:
         return Verdict("mixed", "More accurate", headline, (*sentences, BLIND), (), pair)

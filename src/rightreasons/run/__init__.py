@@ -1,5 +1,6 @@
 """Runs: one configuration, trained, measured and kept in a folder."""
 
+from rightreasons.run.adopt import adopt_run as adopt_run
 from rightreasons.run.config import Config as Config
 from rightreasons.run.config import load_config as load_config
 from rightreasons.run.examples import write_examples as write_examples
@@ -13,6 +14,7 @@ from rightreasons.run.selective import selective_run as selective_run
 __all__ = [
     "Config",
     "Run",
+    "adopt_run",
     "certify_run",
     "evaluate_run",
     "load_config",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import torch
 import yaml
 from torch import nn
 
 from rightreasons import models
-from rightreasons.core.checks import check_names, check_types
+from rightreasons.core.checks import Registry, check_names, check_types
 from rightreasons.core.files import (
     Unreadable,
     check_file,
@@ -23,15 +24,18 @@ from rightreasons.core.files import (
 from rightreasons.datasets import Splits, load
 from rightreasons.errors import CheckpointMismatchError, InvalidSettingError, RunNotFoundError
 from rightreasons.metrics import METRICS, Metric
+from rightreasons.models import LoadedWeights, load_weights
+from rightreasons.models.own import absolute_name, check_outputs, class_number, is_own
 from rightreasons.objectives import Objective
 from rightreasons.objectives.recipes import RECIPES
-from rightreasons.strategies import STRATEGIES, Once, Strategy
+from rightreasons.probe.probe import move_to_model
+from rightreasons.strategies import STRATEGIES, Strategy
 from rightreasons.training.distributed import seeded
 from rightreasons.training.settings import TrainingSettings, setting
 
 __all__ = [
+    "AS_IT_IS",
     "Config",
-    "describe_strategy",
     "load_config",
     "parse_yaml",
     "read_results",
@@ -40,6 +44,8 @@ __all__ = [
     "save_config",
 ]
 
+AS_IT_IS = "as it is"
+"""Recipe of a model that was not trained here, see `adopt_run`."""
 YAML_BYTES = 1 << 20
 DEEPEST = 50
 FORMAT = 1
@@ -58,6 +64,7 @@ OPTIONAL: dict[str, Any] = {
     "threads": int,
     "training": dict,
     "versions": dict,
+    "weights": dict,
 }
 
 
@@ -68,7 +75,8 @@ class Choices:
     Args:
         data: Name of the data set.
         recipe: Name of the recipe.
-        model: Name of the model.
+        model: Name of the model, or of your own as ``path.py:factory`` or ``package.module:name``.
+        weights: File with the weights to begin with; None draws them.
         data_dir: Folder with the data set's files, if it needs any.
         data_settings: Settings of the data set. Its seed is the run's unless given here.
         settings: Settings of the recipe.
@@ -85,6 +93,7 @@ class Choices:
     data: str
     recipe: str = "erm"
     model: str = "mlp"
+    weights: str | None = None
     data_dir: str | None = None
     data_settings: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
@@ -120,6 +129,14 @@ class Config(TrainingSettings, Choices):
         for name, value in check_types(self).items():
             object.__setattr__(self, name, value)
 
+    def with_whole_paths(self) -> Self:
+        """The same configuration with whole paths of the data, the model's code and the weights."""
+        folder, weights = (
+            None if path is None else str(Path(path).expanduser().resolve())
+            for path in (self.data_dir, self.weights)
+        )
+        return replace(self, data_dir=folder, weights=weights, model=absolute_name(self.model))
+
     def load_data(self) -> Splits:
         """Load the data set, with the run's seed unless the settings have another."""
         _refuse_reserved("data_settings", self.data_settings, ("name", "data_dir"))
@@ -130,18 +147,31 @@ class Config(TrainingSettings, Choices):
         """Build the untrained model for the classes, channels and size of the data."""
         reserved = ("name", "classes", "channels", "size")
         _refuse_reserved("model_settings", self.model_settings, reserved)
-        channels, *size = data.card.shape
+        card, settings = data.card, dict(self.model_settings)
+        if "positive" in settings:
+            settings["positive"] = class_number(card.classes, settings["positive"])
+        channels, *size = card.shape
         with seeded(self.seed):
-            return models.create(
+            model = models.create(
                 self.model,
-                classes=len(data.card.classes),
+                classes=len(card.classes),
                 channels=channels,
                 size=tuple(size),
-                **self.model_settings,
+                **settings,
             )
+        if is_own(self.model):
+            some = move_to_model(data.train.take(torch.arange(min(2, len(data.train)))), model)
+            check_outputs(model, some.x, card.classes, self.model)
+        return model
+
+    def start_model(self, data: Splits) -> tuple[nn.Module, LoadedWeights | None]:
+        """Build the model that training begins with, and say what was loaded into it."""
+        model = self.build_model(data)
+        return model, None if self.weights is None else load_weights(model, self.weights)
 
     def build_objective(self) -> Objective:
         """Build the objective of the recipe."""
+        _refuse_other_kind("recipe", self.recipe, RECIPES, STRATEGIES)
         return RECIPES.create(self.recipe, **self.settings).with_settings(
             frozen_statistics=self.frozen_statistics, max_rows=self.max_rows
         )
@@ -154,6 +184,7 @@ class Config(TrainingSettings, Choices):
 
     def build_strategy(self) -> Strategy:
         """Build the strategy."""
+        _refuse_other_kind("strategy", self.strategy, STRATEGIES, RECIPES)
         return STRATEGIES.create(self.strategy, **self.strategy_settings)
 
     def build_metrics(self, split: str = "test") -> list[Metric | str] | None:
@@ -182,13 +213,22 @@ def _refuse_reserved(what: str, settings: dict[str, Any], reserved: tuple[str, .
         )
 
 
+def _refuse_other_kind(kind: str, name: str, known: Registry[Any], others: Registry[Any]) -> None:
+    """Raise if a recipe is called a strategy, or a strategy a recipe."""
+    if name not in known and name in others:
+        raise InvalidSettingError(
+            f"Expected a {kind}, but {name!r} is a {others.kind}. Use --{others.kind} {name} "
+            f"({others.kind}={name!r} in Python)."
+        )
+
+
 def _metric(name: str, /, *, max_samples: int | None = None, **settings: Any) -> Metric:
     return METRICS.create(name, **settings).limit(max_samples)
 
 
 def save_config(folder: Path, config: Config) -> None:
-    """Write ``config.yaml``."""
-    text = yaml.safe_dump(asdict(config), sort_keys=False)
+    """Write ``config.yaml``; its paths are whole, so that they hold in every folder."""
+    text = yaml.safe_dump(asdict(config.with_whole_paths()), sort_keys=False)
     write_atomically(folder / "config.yaml", lambda file: file.write(text.encode()))
 
 
@@ -214,7 +254,7 @@ def load_config(folder: str | Path) -> Config:
 def refuse_other_config(folder: Path, config: Config) -> None:
     """Raise if the run in a folder has another configuration; the machine may differ."""
     machine = ("accelerator", "data_dir", "devices", "max_rows")
-    before, now = asdict(load_config(folder)), asdict(config)
+    before, now = asdict(load_config(folder)), asdict(config.with_whole_paths())
     other = [
         f"{name} {before[name]!r}, now {now[name]!r}"
         for name in now
@@ -291,17 +331,3 @@ def _read_file(path: Path, read: Callable[[Path], Any], *, missing: str) -> Any:
 
 def _unreadable(path: Path, why: object) -> RunNotFoundError:
     return RunNotFoundError(f"Expected {path} as rightreasons wrote it, but cannot read it: {why}.")
-
-
-def describe_strategy(config: Config, history: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a strategy of several fits adds; results of a single fit have none of these keys."""
-    if isinstance(config.build_strategy(), Once):
-        return {}
-    keys = {"stage": "name", "epoch": "epochs", "seconds": "seconds", "accuracy": "accuracy"}
-    stages = [
-        {name: row[key] for key, name in keys.items() if key in row}
-        for row, after in zip(history, [*history[1:], {"epoch": 1}], strict=True)
-        if after["epoch"] == 1
-    ]
-    name = config.strategy.replace("-", "_")
-    return {"strategy": name, "strategy_settings": config.strategy_settings, "stages": stages}

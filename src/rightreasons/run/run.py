@@ -22,32 +22,29 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import torch
 from torch import nn
 
 from rightreasons.certification import Certificate, certify
 from rightreasons.core.checks import check_choice
 from rightreasons.core.files import (
-    library_versions,
     load_weights_into,
     writable_folder,
     write_json,
 )
 from rightreasons.datasets import Dataset, Splits
-from rightreasons.errors import InvalidSettingError
+from rightreasons.errors import CheckpointMismatchError, InvalidSettingError
 from rightreasons.run.config import (
     Config,
-    describe_strategy,
     load_config,
     read_results,
     refuse_other_config,
     save_config,
 )
+from rightreasons.run.description import describe_loading, describe_run, describe_strategy
 from rightreasons.run.examples import write_examples
 from rightreasons.strategies.strategy import is_begun
 from rightreasons.training.distributed import hold, launch_fabric
 from rightreasons.training.evaluate import evaluate, evaluate_parts, prepare_metrics
-from rightreasons.training.fit import Fit
 
 __all__ = [
     "SPLITS",
@@ -96,8 +93,16 @@ class Run:
 
     @cached_property
     def data(self) -> Splits:
-        """The run's data, loaded once."""
-        return self.config.load_data()
+        """The run's data, loaded once; data with other classes or in another order are refused."""
+        data = self.config.load_data()
+        then = tuple(self.results.get("card", {}).get("classes", data.card.classes))
+        if then != data.card.classes:
+            raise CheckpointMismatchError(
+                f"Expected the classes of {self.folder}, {', '.join(map(str, then))}, in this "
+                f"order, but the data have {', '.join(data.card.classes)}. Labels would stand for "
+                "other classes. Give them the names they had."
+            )
+        return data
 
     @cached_property
     def model(self) -> nn.Module:
@@ -161,7 +166,8 @@ def train_run(
     for split, part in parts.items():
         if part is not None and metrics[split] is not None:
             prepare_metrics(metrics[split], part)
-    model = config.build_model(data)
+    model, loaded = config.start_model(data)
+    describe_loading(loaded)
     folder = writable_folder(out)
     with hold(folder):  # two trainings would mix their files
         if resume and is_begun(folder):
@@ -184,7 +190,15 @@ def train_run(
         model = strategy.deployed(model, folder)
         limit, show = config.max_rows, bool(progress)
         measured = evaluate_parts(model, parts, metrics, max_rows=limit, progress=show)
-        results = _results(config, data, model, fitted, measured)
+        results = {
+            **describe_run(config, data, model, loaded, measured),
+            **describe_strategy(config, fitted.history),
+            "terms": fitted.weights,
+            "training": config.training_results(),
+            "selection": fitted.selection,
+            "diagnosis": asdict(fitted.diagnosis),
+            "seconds": fitted.seconds,
+        }
         if fabric.is_global_zero:
             write_examples(folder / "examples.npz", model, data.test)
             write_json(folder / "results.json", results)
@@ -271,34 +285,3 @@ def certify_run(
         certificate = replace(certificate, settings={**certificate.settings, "split": split})
         certificate.to_json(path)
         return certificate
-
-
-def _results(
-    config: Config,
-    data: Splits,
-    model: nn.Module,
-    fitted: Fit,
-    measured: dict[str, dict[str, float]],
-) -> dict[str, Any]:
-    return {
-        "format": 1,
-        "data": config.data.replace("-", "_"),
-        "data_settings": config.data_settings,
-        "data_sha256": data.digest(),
-        "card": asdict(data.card),
-        "recipe": config.recipe.replace("-", "_"),
-        "settings": config.settings,
-        **describe_strategy(config, fitted.history),
-        "terms": fitted.weights,
-        "model": config.model.replace("-", "_"),
-        "model_settings": config.model_settings,
-        "num_parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "training": config.training_results(),
-        "selection": fitted.selection,
-        "diagnosis": asdict(fitted.diagnosis),
-        "seed": config.seed,
-        "seconds": fitted.seconds,
-        "metrics": measured,
-        "versions": library_versions(),
-        "threads": torch.get_num_threads(),
-    }

@@ -1,0 +1,100 @@
+"""Adopt a model: measure it as it is and write a run, which every other command takes."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rightreasons.core.files import save_weights, writable_folder, write_json
+from rightreasons.datasets import Dataset, Splits
+from rightreasons.errors import CheckpointMismatchError, InvalidSettingError, OutputError
+from rightreasons.models.own import is_own
+from rightreasons.run.config import AS_IT_IS, Config, save_config
+from rightreasons.run.description import describe_loading, describe_run
+from rightreasons.run.examples import write_examples
+from rightreasons.strategies.strategy import is_begun
+from rightreasons.training.distributed import hold
+from rightreasons.training.evaluate import evaluate_parts
+
+__all__ = ["adopt_run"]
+
+logger = logging.getLogger("rightreasons")
+
+
+def adopt_run(
+    config: Config, out: str | Path, *, data: Splits | None = None, progress: bool = False
+) -> dict[str, Any]:
+    """Measure a model that was trained elsewhere and write a run; give its results.
+
+    Nothing is trained. The folder has the weights, the results and the examples of a run, so that
+    `evaluate_run`, `explain_run`, `certify_run` and the report take it.
+
+    Args:
+        config: Configuration of the run: data, model, weights and metrics count.
+        out: Folder of the run.
+        data: The data, if they are loaded already.
+        progress: Whether to show bars.
+    """
+    if config.recipe != AS_IT_IS:
+        raise InvalidSettingError(
+            f"Expected `recipe` to be {AS_IT_IS!r} for a model that is not trained, but got "
+            f"{config.recipe!r}. Use train_run to train it."
+        )
+    if config.weights is None and not is_own(config.model):
+        raise InvalidSettingError(
+            f"Expected `weights` for the model {config.model!r}, but got none: its weights would "
+            "be random. Name a file (--weights FILE)."
+        )
+    data = data or config.load_data()
+    parts: dict[str, Dataset | None] = {
+        "test": data.test,
+        "validation": data.val,
+        **data.more_tests,
+    }
+    metrics = {split: config.build_metrics(split) for split in parts}
+    model, loaded = config.start_model(data)
+    if loaded is not None and loaded.skipped:
+        raise CheckpointMismatchError(
+            f"Expected all weights of the model in {str(loaded.path)!r}, but these are missing or "
+            f"for another number of classes: {', '.join(loaded.skipped)}. Train them with "
+            "`rightreasons train --weights`, or give the model as many outputs as the file has."
+        )
+    describe_loading(loaded)
+    logger.info("Its outputs are read in this order: %s.", ", ".join(data.card.classes))
+    folder = writable_folder(out)
+    if is_begun(folder) or (folder / "results.json").exists():
+        raise OutputError(
+            f"Expected a folder without a run, but {folder} holds one. Choose another (--out)."
+        )
+    with hold(folder):
+        save_config(folder, config)
+        model.eval()
+        measured = evaluate_parts(
+            model, parts, metrics, max_rows=config.max_rows, progress=progress
+        )
+        save_weights(folder / "model.safetensors", model)
+        write_examples(folder / "examples.npz", model, data.test)
+        results = {
+            **describe_run(config, data, model, loaded, measured),
+            "diagnosis": _compare_with_guessing(measured["test"], data.test),
+        }
+        write_json(folder / "results.json", results)
+        return results
+
+
+def _compare_with_guessing(measured: dict[str, float], test: Dataset) -> dict[str, Any]:
+    """Whether the model is better than its most frequent class, where accuracy was measured."""
+    accuracy = measured.get("accuracy")
+    if accuracy is None:
+        return {"learned": True, "message": "The model was taken as it is.", "suspects": []}
+    share = float(torch.bincount(test.labels).max()) / len(test)
+    message = (
+        f"The model was taken as it is: {100 * accuracy:.1f} % right on test data; always the most "
+        f"frequent class would be {100 * share:.1f} %."
+    )
+    if accuracy <= share:
+        message += " Check the order of its outputs, and how its inputs are scaled (--mean, --std)."
+    return {"learned": accuracy > share, "message": message, "suspects": []}
