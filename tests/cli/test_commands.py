@@ -195,6 +195,16 @@ def test_rows_are_lines_and_worst_groups_are_shown_where_known():
     assert rows[1] == ["0.9000", "0.9100", "-", "1.5000"]
     columns, rows = selective_table({"score": "logit", "lines": [line(worst_group=0.5), line()]})
     assert columns[3] == "worst group's error"
+    assert [row[3] for row in rows] == ["0.5000", "-"]
+
+
+def test_a_threshold_of_log_odds_is_shown_as_a_probability():
     columns, rows = selective_table({"score": "softmax", "lines": [line(threshold=1.97)]})
     assert (columns[-1], rows[0][-1]) == ("threshold (softmax)", "0.8776")
-    assert [row[3] for row in rows] == ["0.5000", "-"]
+
+
+def test_the_version_is_printed_and_a_strategy_is_not_taken_for_a_recipe(tmp_path):
+    assert in_process("--version").output.startswith("rightreasons 0.")
+    words = "Expected a recipe, but 'masktune' is a strategy. Use --strategy masktune"
+    done = in_process("train", *TRAIN, "--recipe", "masktune", "--out", tmp_path)
+    assert words in str(done.exception)
