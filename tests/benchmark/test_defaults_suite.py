@@ -3,6 +3,7 @@ import pytest
 from rightreasons.benchmark.plan import list_lines
 from rightreasons.benchmark.suites.defaults import (
     CASES,
+    CONTROLLED,
     DEVELOPMENT,
     GUIDED,
     NATURAL,
@@ -58,7 +59,10 @@ def test_methods_of_a_block_differ_in_nothing_else(suite):
     for variant in suite.variants:
         lines = [line for line in list_lines(suite, "small") if line.variant is variant]
         configs = [line.cell(0, 0).config for line in lines]
-        for name in ("epochs", "batch_size", "lr", "model", "model_settings", "frozen_statistics"):
+        assert [one.frozen_statistics for one in configs] == [
+            line.method.name in CONTROLLED for line in lines
+        ]
+        for name in ("epochs", "batch_size", "lr", "model", "model_settings"):
             assert all(getattr(one, name) == getattr(configs[0], name) for one in configs)
         plain = [
             {
