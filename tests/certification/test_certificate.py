@@ -1,5 +1,6 @@
 import json
 import math
+import os
 from dataclasses import FrozenInstanceError, asdict, replace
 
 import pytest
@@ -72,6 +73,42 @@ def test_a_file_that_is_no_certificate(tmp_path, text):
     if text is not None:
         path.write_text(text)
     with pytest.raises(RunNotFoundError, match="a certificate at .*`rightreasons certify RUN`"):
+        Certificate.from_json(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("samples", {}),
+        ("settings", []),
+        ("model_sha256", 5),
+        ("data", None),
+        ("groups", "one"),
+        ("counterexamples", [5]),
+        ("versions", {"torch": 2}),
+    ],
+)
+def test_values_of_another_type_are_refused(tmp_path, name, value):
+    path = CERTIFICATE.to_json(tmp_path / "certificate.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
+    with pytest.raises(RunNotFoundError, match=f"(?s)cannot read it.*{name}"):
+        Certificate.from_json(path)
+
+
+@pytest.mark.parametrize(("name", "value"), [("index", "0"), ("y", 1.5), ("margin_found", "a")])
+def test_verdicts_of_another_type_are_refused(tmp_path, name, value):
+    path = CERTIFICATE.to_json(tmp_path / "certificate.json")
+    entries = json.loads(path.read_text())
+    entries["samples"][0][name] = value
+    path.write_text(json.dumps(entries))
+    with pytest.raises(RunNotFoundError, match=f"(?s)cannot read it.*samples.*{name}"):
+        Certificate.from_json(path)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    path = tmp_path / "certificate.json"
+    os.mkfifo(path)
+    with pytest.raises(RunNotFoundError, match="it is no file"):
         Certificate.from_json(path)
 
 

@@ -384,7 +384,7 @@ def test_data_outside_the_stated_range_are_refused(net_of, batch_of):
     batch = batch_of()
     standardised = batch.replace(x=4 * batch.x - 2)
     words = (
-        r"Expected values from 0 to 1, the valid range, but got -1\.\S+ to 1\.\S+ Give the range"
+        r"Expected values from 0 to 1, the valid range, but got -1\.\S+ to 1\.\S+ State the range"
     )
     for settings in ({"valid_range": (0, 1)}, {"epsilon": 0.1, "valid_range": (0, 1)}):
         with pytest.raises(InvalidBatchError, match=words):

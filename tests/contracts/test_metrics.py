@@ -119,7 +119,9 @@ def exact_data():
         mask=mask,
         group=torch.randint(-1, 4, (SIZE,), generator=generator),
     )
-    card = Card(groups=("a", "b", "c", "d"), train_group_counts=(7, 1, 0, 3))
+    card = Card(
+        groups=("a", "b", "c", "d"), train_group_counts=(7, 1, 0, 3), valid_range=(-1.0, 1.0)
+    )
     return InMemory(batch, card)
 
 

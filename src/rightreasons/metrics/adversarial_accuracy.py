@@ -11,7 +11,13 @@ from typing_extensions import override
 
 from rightreasons.attacks import FGSM, PGD, BallNorm, OutputAttack, apgd_pair, strongest_of
 from rightreasons.attacks.ball import NORMS
-from rightreasons.core.checks import check_choice, check_floats, check_integer, positive_float
+from rightreasons.core.checks import (
+    check_choice,
+    check_floats,
+    check_integer,
+    check_within,
+    positive_float,
+)
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.metrics.metric import Metric, Rows, check_prepared
@@ -98,7 +104,8 @@ class AdversarialAccuracy(Metric):
 
     @override
     def measure(self, probe: Probe) -> Rows:
-        _, index = check_prepared(self, self._valid_range, probe.batch.index)
+        valid_range, index = check_prepared(self, self._valid_range, probe.batch.index)
+        check_within(probe.features.detach(), valid_range)
         rows: Rows = {"clean": probe.logits.argmax(dim=1) == probe.batch.y}
         for norm, step in self._runs():
             robust = rows["clean"]

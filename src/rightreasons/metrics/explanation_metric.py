@@ -129,6 +129,7 @@ def rows_in_cache(probe: Probe) -> int:
     largest number.
 
     Example:
+        >>> from rightreasons.types import Batch
         >>> batch = Batch(x=torch.zeros(2, 3, 32, 32), y=torch.zeros(2, dtype=torch.long))
         >>> from torch import nn
         >>> net = nn.Sequential(nn.Conv2d(3, 8, 1), nn.Flatten(), nn.Linear(8 * 32 * 32, 2))

@@ -10,7 +10,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from rightreasons.attacks import AttributionManipulation, frame_map
-from rightreasons.core.checks import check_floats, check_fraction
+from rightreasons.core.checks import check_floats, check_fraction, check_within
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers import Explainer, postprocessed
 from rightreasons.metrics.explanation_metric import (
@@ -233,6 +233,7 @@ class AdvInsertion(ReconstructionMetric):
                 f"Expected images (N, C, H, W) for AdvInsertion, whose target is a frame, but got "
                 f"shape {tuple(x.shape)}. Use Insertion."
             )
+        check_within(x, self._valid_range)
         frame = frame_map(*x.shape[2:], border=self.border).to(x)
         rows: Rows = {}
         for name, clean in self.explain(probe, y).items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from rightreasons.core.checks import check_integer, positive_float
+from rightreasons.core.checks import check_integer, check_within, positive_float
 from rightreasons.core.rng import sample_noise
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.metrics.metric import Metric, Rows, check_prepared, refuse_without_masks
@@ -57,6 +57,7 @@ class RelativeCoreSensitivity(Metric):
     def measure(self, probe: Probe) -> Rows:
         (low, high), index = check_prepared(self, self._valid_range, probe.batch.index)
         x, mask = probe.features.detach(), probe.mask
+        check_within(x, (low, high))
         noise = sample_noise(
             index, x.shape[1:], num_draws=self.num_draws, seed=self.seed, kind="normal"
         )

@@ -9,7 +9,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from rightreasons.attacks import AttributionManipulation
-from rightreasons.core.checks import check_integer, positive_float
+from rightreasons.core.checks import check_integer, check_within, positive_float
 from rightreasons.core.norms import sample_norm
 from rightreasons.core.rng import sample_noise
 from rightreasons.datasets.dataset import Dataset
@@ -97,6 +97,7 @@ class RobustCriterion(Metric):
             raise InvalidBatchError(
                 "Expected floating point `x` for RobustCriterion, but got token ids."
             )
+        check_within(probe.features.detach(), self._valid_range)
         max_rows = probe.rows_for("second_order", CACHE_ROWS)
         parts = [
             self._measure_noise(probe, probe.batch[first : first + max_rows])

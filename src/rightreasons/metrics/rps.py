@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from rightreasons.core.checks import check_floats, check_integer, positive_float
+from rightreasons.core.checks import check_floats, check_integer, check_within, positive_float
 from rightreasons.core.rng import sample_noise
 from rightreasons.explainers import postprocessed
 from rightreasons.explainers.gradients import stacked_rows
@@ -86,6 +86,7 @@ class RPS(ExplanationMetric):
         x = self.check_features(probe)
         y, index = probe.batch.y, probe.batch.index
         low, high = self._valid_range
+        check_within(x, (low, high))
         lowest, highest = x.clamp(max=low), x.clamp(min=high)
         noise = self._noise(x, index)
         clean = {name: _to_map(one) for name, one in self.explain(probe, y).items()}
