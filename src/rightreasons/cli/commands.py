@@ -18,7 +18,7 @@ from rightreasons.cli.certify import certify
 from rightreasons.cli.data import data as data_commands
 from rightreasons.cli.demo import demo as run_demo
 from rightreasons.cli.explain import explain
-from rightreasons.cli.listing import list_names
+from rightreasons.cli.listing import print_names
 from rightreasons.cli.options import (
     PAIR_HELP,
     AsJson,
@@ -60,6 +60,7 @@ app.command()(adopt)
 app.command()(annotate)
 app.command()(certify)
 app.command()(explain)
+app.command("list")(print_names)
 
 
 def _print_version(asked: bool) -> None:
@@ -212,22 +213,6 @@ def report(
             typer.echo(f"- {step}")
     if check and judged["exit_code"]:
         raise typer.Exit(judged["exit_code"])
-
-
-@app.command("list")
-def list_(
-    kind: Annotated[
-        str | None,
-        typer.Argument(
-            help="recipes, strategies, metrics, data, models, explainers or suites; else all."
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """List recipes, metrics, data sets and everything else that has a name."""
-    names = list_names(kind)
-    tables = [([title, ""], [[*pair] for pair in lines.items()]) for title, lines in names.items()]
-    print_result(names, tables, as_json)
 
 
 def main() -> None:
