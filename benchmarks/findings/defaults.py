@@ -5,16 +5,8 @@ from functools import cache
 from statistics import fmean
 
 from findings.kept import cell, markdown, measured, percent
-from rightreasons.benchmark.suites.defaults import (
-    CASES,
-    DEVELOPMENT,
-    GUIDED,
-    NETS,
-    NO_SHORTCUT,
-    ORACLE,
-    TEST,
-    variant_name,
-)
+from rightreasons.benchmark.suites.defaults import GUIDED, NETS, ORACLE, variant_name
+from rightreasons.benchmark.suites.defaults_sets import CASES, DEVELOPMENT, NO_SHORTCUT, TEST
 
 SUITE = "defaults"
 WORST, ACCURACY = "worst group", "accuracy"

@@ -2,16 +2,18 @@ import pytest
 
 from rightreasons.benchmark.plan import list_lines
 from rightreasons.benchmark.suites.defaults import (
-    CASES,
     CONTROLLED,
-    DEVELOPMENT,
     GUIDED,
-    NATURAL,
     NETS,
-    NO_SHORTCUT,
-    TEST,
     defaults,
     variant_name,
+)
+from rightreasons.benchmark.suites.defaults_sets import (
+    CASES,
+    DEVELOPMENT,
+    NATURAL,
+    NO_SHORTCUT,
+    TEST,
 )
 from rightreasons.objectives.recipes import RECIPES
 

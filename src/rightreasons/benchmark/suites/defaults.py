@@ -7,22 +7,25 @@ from typing import Any
 
 from rightreasons.benchmark.cell import merge_overrides
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suite import Budget, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suites.defaults_sets import (
+    CASES,
+    DEVELOPMENT,
+    GRIDS,
+    NATURAL,
+    NO_SHORTCUT,
+    TEST,
+)
 from rightreasons.benchmark.suites.shared import make_suite
 from rightreasons.objectives.recipes import RECIPES
 from rightreasons.strategies import STRATEGIES
 
 __all__ = [
-    "CASES",
     "CONTROLLED",
-    "DEVELOPMENT",
     "GUIDED",
-    "NATURAL",
     "NETS",
-    "NO_SHORTCUT",
     "ORACLE",
     "REFERENCES",
-    "TEST",
     "defaults",
     "variant_name",
 ]
@@ -38,96 +41,6 @@ GUIDED = (
 CONTROLLED = {f"{name}, controlled": name for name in ("r3", "adv_r4")}
 """The same recipes with a controlled weight, and the model as at test time for the penalty."""
 
-PHOTO_SIZE = 48
-_FEW = {"num_validation": 200, "num_test": 1000}
-_PETS: Overrides = {"data_settings": {"size": PHOTO_SIZE, "num_train": 1000, **_FEW}}
-_PETS_TAG: Overrides = {"data": "pets_tag", **_PETS}
-
-DEVELOPMENT: Mapping[str, Overrides] = {
-    "pets_tag": _PETS_TAG,
-    "decoy_derm": {
-        "data": "decoy_derm",
-        "data_settings": {"mask_fraction": 0.3, "mask_fraction_keep": "data"},
-    },
-    "biased_mnist": {
-        "data": "biased_mnist",
-        "data_settings": {"test": "biased", "subset": 2000, "validation": 500},
-    },
-    "decoy_digits": {"data": "decoy_digits", "data_settings": {"table": True}},
-}
-"""Data sets on which defaults may be chosen."""
-
-TEST: Mapping[str, Overrides] = {
-    "pets_band": {
-        "data": "pets_tag",
-        "data_settings": {**_PETS["data_settings"], "shortcut": "band"},
-    },
-    "decoy_ham": {
-        "data": "decoy_ham",
-        "data_settings": {
-            "size": PHOTO_SIZE,
-            "share": 1.0,
-            "zoom": 4.0,
-            "mask_fraction": 0.3,
-            "mask_fraction_keep": "data",
-        },
-        "settings": {"class_weights": [1.0, 4.0]},  # four benign images to a malignant one
-    },
-    "textured_mnist": {
-        "data": "textured_mnist",
-        "data_settings": {"size": 28, "num_train": 2000, "num_validation": 200, "num_test": 1000},
-    },
-    "waterbirds": {
-        "data": "waterbirds",
-        "data_settings": {
-            "size": PHOTO_SIZE,
-            "mask_fraction": 0.25,
-            "mask_fraction_keep": "data",
-        },
-    },
-    "isic2017": {
-        "data": "isic_patches",
-        "data_settings": {"size": PHOTO_SIZE, "mask": "outside_lesion"},
-        "settings": {"class_weights": [1.0, 4.0]},
-    },
-    "celeba_hair": {
-        "data": "celeba_hair",
-        "data_settings": {
-            "size": PHOTO_SIZE,
-            "mask": "face",
-            "mask_fraction": 0.12,
-            "mask_fraction_keep": "data",
-        },
-    },
-}
-"""Data sets that are run once, after defaults were chosen, and reported whatever they show."""
-
-GRIDS: Mapping[str, Mapping[str, Grid]] = {
-    "decoy_ham": {ORACLE: [{"data_settings": {"share": 0.5}}]},
-}
-"""An oracle of skin lesions sees as many artefacts in training as at test."""
-
-NO_SHORTCUT = "pets_tag, no shortcut"
-CASES: Mapping[str, Overrides] = {
-    "pets_tag, 20 masks": {
-        **_PETS_TAG,
-        "data_settings": {**_PETS["data_settings"], "num_masks": 20},
-    },
-    "pets_tag, wrong masks": {
-        **_PETS_TAG,
-        "data_settings": {
-            **_PETS["data_settings"],
-            "mask_corruption": "shift",
-            "mask_correct": 0.5,
-        },
-    },
-    NO_SHORTCUT: {
-        **_PETS_TAG,
-        "data_settings": {**_PETS["data_settings"], "oracle": True},
-    },
-}
-"""Tagged Pets with few masks, with wrong ones, and with tags that tell nothing."""
-
 SMALL_CNN, RESNET, EFFICIENTNET, MLP = "small CNN", "ResNet-18", "EfficientNet-Lite0", "MLP"
 NETS: Mapping[str, Overrides] = {
     SMALL_CNN: {"model": "small_cnn"},
@@ -142,8 +55,6 @@ NETS: Mapping[str, Overrides] = {
 _CORE = ("counterexamples", "r3", "adv_r4", "reff")
 _QUICK = ("counterexamples", "r3")
 _WITHOUT_BOUNDS = tuple(name for name in GUIDED if name not in ("ibp_ex", "cert_r4"))
-NATURAL = ("waterbirds", "celeba_hair")
-"""Data sets without an oracle: the shortcut is in the photographs."""
 
 BASE: Overrides = {
     "optimizer": "adam",
@@ -174,7 +85,7 @@ PROTOCOL = (
     "shifted. No shortcut: tags are random in training, so there is nothing to gain.",
     "The number of images of decoy_ham, the pixels and epochs of EfficientNet-Lite0 and the epochs "
     "of ResNet-18 were settled by test figures of ERM and the oracle at seed 0. The aim was that "
-    "ERM takes the shortcut and the oracle learns. No guided recipe was measured on a test set then.",
+    "ERM takes the shortcut and the oracle learns. No guided recipe had a test set then.",
     "Not all test sets are new: decoy_ham, with the artefacts it has here, and textured_mnist also "
     "have suites in which settings of guided recipes were chosen.",
     "decoy_digits is a table: every pixel is a column, and the columns of the patch are masked.",
