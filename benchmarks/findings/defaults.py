@@ -5,7 +5,13 @@ from functools import cache
 from statistics import fmean
 
 from findings.kept import cell, markdown, measured, percent
-from rightreasons.benchmark.suites.defaults import GUIDED, NETS, ORACLE, variant_name
+from rightreasons.benchmark.suites.defaults import (
+    CONTROLLED,
+    GUIDED,
+    NETS,
+    ORACLE,
+    variant_name,
+)
 from rightreasons.benchmark.suites.defaults_sets import CASES, DEVELOPMENT, NO_SHORTCUT, TEST
 
 SUITE = "defaults"
@@ -162,7 +168,7 @@ def recipe_table() -> str:
     under = [method for _, method, _ in below_erm()]
     lost = losses()
     rows = []
-    for method in GUIDED:
+    for method in (*GUIDED, *CONTROLLED):
         columns = [gaps(method, sets) for sets in (DEVELOPMENT, TEST)]
         everything = [*columns[0], *columns[1]]
         shown = [f"{100 * fmean(one):.1f} ({len(one)})" if one else "–" for one in columns]
