@@ -68,7 +68,7 @@ def test_every_name_has_a_line():
     assert all(OPTIMIZERS.describe().values())
     assert all(SCHEDULERS.describe().values())
     assert list(OPTIMIZERS) == ["adam", "adamw", "sgd"]
-    assert list(SCHEDULERS) == ["constant", "cosine"]
+    assert list(SCHEDULERS) == ["constant", "cosine", "step"]
 
 
 def test_the_cosine_goes_from_the_full_rate_to_zero(weights):
@@ -144,3 +144,38 @@ def test_sgd_has_momentum():
     optimizer.step()
     optimizer.step()
     assert weight.item() == pytest.approx(-2.9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"epochs": 6}, [1.0, 1.0, 0.1, 0.1, 0.01, 0.01]),
+        ({"epochs": 6, "step_epochs": 3, "step_factor": 0.5}, [1.0, 1.0, 1.0, 0.5, 0.5, 0.5]),
+        ({"epochs": 3, "step_epochs": 1}, [1.0, 1.0, 0.1, 0.1, 0.01, 0.01]),
+    ],
+)
+def test_a_step_schedule_steps_after_whole_epochs(weights, settings, expected):
+    chosen = TrainingSettings(optimizer="sgd", scheduler="step", lr=1.0, **settings)
+    assert rates(make_optimizer(weights, chosen, num_updates=6), 6) == pytest.approx(expected)
+
+
+def test_momentum_and_weight_decay_are_those_that_were_asked_for(weights):
+    for name, more in (("sgd", {"momentum": 0.5}), ("adam", {}), ("adamw", {})):
+        settings = TrainingSettings(optimizer=name, weight_decay=0.3, **more)
+        (group,) = make_optimizer(weights, settings, num_updates=1)[0].param_groups
+        assert {"weight_decay": 0.3, **more}.items() <= group.items()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"momentum": 0.5}, "`optimizer` to be sgd beside `momentum`, but got 'adam'"),
+        ({"step_epochs": 2}, "`scheduler` to be step beside `step_epochs`, but got 'cosine'"),
+        ({"weight_decay": -1.0}, r"`weight_decay` from 0, but got -1.0.*--weight-decay"),
+        ({"body_lr": 0.0}, r"`body_lr` above 0, but got 0.0.*--body-lr"),
+        ({"body_lr": 0.1, "optimizer": optim.SGD}, "a named optimizer beside `body_lr`"),
+    ],
+)
+def test_settings_that_nothing_reads_are_refused(settings, words):
+    with pytest.raises(InvalidSettingError, match=words):
+        TrainingSettings(**settings).checked()

@@ -1,16 +1,19 @@
-"""Model surgery: the same net with other activations."""
+"""Model surgery: the same net with other activations, and the layer that gives the logits."""
 
 from __future__ import annotations
 
 import copy
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from rightreasons.core.checks import positive_float
+from rightreasons.core.model_modes import test_time_mode
 from rightreasons.core.tracing import TracedModel, call_name, calling_module, trace_graph
-from rightreasons.errors import UnsupportedLayerError
+from rightreasons.errors import InvalidSettingError, UnsupportedLayerError
+from rightreasons.models.foreign import Binary
 
-__all__ = ["with_softplus"]
+__all__ = ["last_linear", "with_softplus"]
 
 _RELU_CALLS = ("relu", "relu6", "threshold")  # and those that work in place
 
@@ -63,3 +66,42 @@ def _refuse_calls(model: nn.Module) -> None:
             f"Expected every ReLU to be a module, but the code of {where} calls one. Write "
             "self.relu = nn.ReLU() in its constructor and call that."
         )
+
+
+def last_linear(model: nn.Module, x: Tensor) -> nn.Linear:
+    """Find the linear layer whose output is the logits.
+
+    Args:
+        model: Gives logits.
+        x: Inputs it can take; one sample is passed through.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+        >>> last_linear(model, torch.zeros(1, 3))
+        Linear(in_features=4, out_features=2, bias=True)
+    """
+    outputs: list[tuple[nn.Linear, Tensor]] = []
+
+    def record(module: nn.Module, inputs: object, output: Tensor) -> None:
+        del inputs
+        if isinstance(module, nn.Linear):
+            outputs.append((module, output))
+
+    inside: list[Tensor] = []  # what adapters make logits of
+    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    hooks = [module.register_forward_hook(record) for module in linear]
+    adapted = [module.net for module in model.modules() if isinstance(module, Binary)]
+    hooks += [net.register_forward_hook(lambda *call: inside.append(call[2])) for net in adapted]
+    try:
+        with torch.no_grad(), test_time_mode(model):
+            logits = model(x[:1])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    last = [module for module, output in outputs if any(output is one for one in (logits, *inside))]
+    if not last:
+        raise InvalidSettingError(
+            "Expected a model whose logits are the output of an nn.Linear, its last layer, but "
+            f"{type(model).__name__} has none. Use a model that ends with one."
+        )
+    return last[-1]

@@ -31,7 +31,7 @@ from rightreasons.objectives.recipes import RECIPES
 from rightreasons.probe.probe import move_to_model
 from rightreasons.strategies import STRATEGIES, Strategy
 from rightreasons.training.distributed import seeded
-from rightreasons.training.settings import TrainingSettings, setting
+from rightreasons.training.settings import DEFAULTS, LATER, TrainingSettings, setting
 
 __all__ = [
     "AS_IT_IS",
@@ -179,7 +179,8 @@ class Config(TrainingSettings, Choices):
     def training_results(self) -> dict[str, Any]:
         """What ``training`` in the results lists; seed and selection have keys of their own."""
         names = [*self.to_arguments(), "frozen_statistics", "max_rows"]
-        elsewhere = ("seed", "select", "accelerator")
+        elsewhere = ["seed", "select", "accelerator"]
+        elsewhere += [name for name in LATER if getattr(self, name) == getattr(DEFAULTS, name)]
         return {name: getattr(self, name) for name in names if name not in elsewhere}
 
     def build_strategy(self) -> Strategy:

@@ -18,7 +18,7 @@ from rightreasons.probe.probe import move_to_model
 from rightreasons.strategies.last_linear import compute_features, last_linear
 from rightreasons.strategies.strategy import Stages, Strategy
 from rightreasons.training.distributed import seeded
-from rightreasons.training.settings import DEFAULTS
+from rightreasons.training.settings import DEFAULTS, LATER
 from rightreasons.types import Batch
 
 __all__ = ["DFR", "draw_balanced"]
@@ -130,5 +130,6 @@ class DFR(Strategy):
             lr=self.head_lr,
             optimizer="adam",
             scheduler="cosine",
+            **{name: getattr(DEFAULTS, name) for name in LATER},
         )
         return head

@@ -171,6 +171,7 @@ class DivDis(Strategy):
 
     @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
+        stages.refuse_parts("DivDis")
         data, val = stages.data, stages.data.val
         if val is None:
             raise InvalidSettingError(

@@ -124,6 +124,7 @@ class LFF(Strategy):
 
     @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
+        stages.refuse_parts("LfF")
         pair = Pair(copy.deepcopy(model), model)
         pair.training = model.training  # its layers stay in their mode
         term = RelativeDifficulty(q=self.q, decay=self.decay)

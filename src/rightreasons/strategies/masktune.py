@@ -314,8 +314,12 @@ def fine_tune(
     lr: float | None,
 ) -> Fit:
     """Fine-tune for some epochs at a constant rate: ``lr``, or the last rate of the first fit."""
-    rate = last_rate(first.history, float(stages.settings.get("lr", DEFAULTS.lr)))
-    changes = {"epochs": epochs, "lr": lr or rate, "scheduler": "constant", "select": "none"}
+    start = float(stages.settings.get("lr", DEFAULTS.lr))
+    rate = lr or last_rate(first.history, start)
+    changes = {"epochs": epochs, "lr": rate, "scheduler": "constant", "select": "none"}
+    changes |= {name: getattr(DEFAULTS, name) for name in ("step_epochs", "step_factor")}
+    if stages.settings.get("body_lr") is not None:  # both rates keep their ratio
+        changes["body_lr"] = stages.settings["body_lr"] * rate / start
     return stages.fit("tune", model, objective, data, **changes)
 
 

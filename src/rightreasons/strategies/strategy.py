@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from rightreasons.core.files import save_weights, writable_folder, write_atomically
 from rightreasons.datasets import Dataset, Splits
-from rightreasons.errors import CheckpointMismatchError, OutputError
+from rightreasons.errors import CheckpointMismatchError, InvalidSettingError, OutputError
 from rightreasons.objectives import Objective, Term
 from rightreasons.training.distributed import hold, launch_fabric
 from rightreasons.training.fit import Fit, fit
@@ -211,6 +211,15 @@ class Stages:
             save_weights(self.folder / "model.safetensors", model)
         seconds = sum(one.seconds for _, one in self.fits)
         return replace(self.fits[-1][1], history=history, seconds=seconds, last={})
+
+    def refuse_parts(self, who: str) -> None:
+        """Raise if parts of the model are to learn apart, where it has two bodies or heads."""
+        for name in ("freeze", "body_lr"):
+            if self.settings.get(name) is not None:
+                raise InvalidSettingError(
+                    f"Expected no `{name}` for {who}, which trains two models or heads at once, "
+                    f"but got {self.settings[name]!r}. Leave it out, or use another strategy."
+                )
 
     def _refuse_begun(self, name: str | None) -> None:
         if self.fits or self.folder is None or self.resume or name is None:

@@ -21,13 +21,19 @@ from rightreasons.objectives import Loss, Objective, Term
 from rightreasons.probe.probe import move_to_model
 from rightreasons.training.diagnosis import Diagnosis, diagnose_training, inspect_masks
 from rightreasons.training.distributed import Interrupts, agree, hold, launch_fabric, seeded
-from rightreasons.training.evaluate import evaluate, prepare_metrics
+from rightreasons.training.evaluate import evaluate
 from rightreasons.training.examination import MaskFacts
 from rightreasons.training.monitor import (
     TrainingLog,
     check_gradient_norm,
     refuse_non_finite_loss,
     watch_gradients,
+)
+from rightreasons.training.preparation import (
+    check_selection,
+    freeze_parameters,
+    prepare,
+    rest_frozen_layers,
 )
 from rightreasons.training.settings import (
     DEFAULTS,
@@ -36,9 +42,8 @@ from rightreasons.training.settings import (
     SchedulerLike,
     Selection,
     TrainingSettings,
-    make_optimizer,
 )
-from rightreasons.training.state import Microbatch, Schedule, Training
+from rightreasons.training.state import Microbatch, Training
 from rightreasons.types import Batch
 
 __all__ = ["Fit", "Selection", "fit"]
@@ -79,6 +84,12 @@ def fit(
     lr: float = DEFAULTS.lr,
     optimizer: OptimizerLike = DEFAULTS.optimizer,
     scheduler: SchedulerLike = DEFAULTS.scheduler,
+    momentum: float = DEFAULTS.momentum,
+    weight_decay: float | None = DEFAULTS.weight_decay,
+    step_epochs: int | None = DEFAULTS.step_epochs,
+    step_factor: float = DEFAULTS.step_factor,
+    freeze: str | None = DEFAULTS.freeze,
+    body_lr: float | None = DEFAULTS.body_lr,
     seed: int = DEFAULTS.seed,
     clip: float | None = DEFAULTS.clip,
     accumulate: int = DEFAULTS.accumulate,
@@ -111,8 +122,17 @@ def fit(
         batch_size: Samples in a batch, over all processes.
         lr: Learning rate, if ``optimizer`` is a name.
         optimizer: ``"adam"``, ``"adamw"``, ``"sgd"``, or a function of the parameters.
-        scheduler: ``"cosine"``, ``"constant"``, or a function of the optimizer and the number of
-            updates; it is stepped after every update.
+        scheduler: ``"cosine"``, ``"constant"``, ``"step"``, or a function of the optimizer and the
+            number of updates; it is stepped after every update.
+        momentum: Momentum of ``"sgd"``.
+        weight_decay: Weight decay of a named optimizer; None leaves it to the optimizer: 0.01 for
+            ``"adamw"``, 0 for the others.
+        step_epochs: Epochs between two steps of the schedule ``"step"``; None is a third of all.
+        step_factor: What each of these steps multiplies the rate by.
+        freeze: Names of parameters that stay as they are, with ``*`` and commas, such as
+            ``"backbone.*"``; ``"body"`` is all but the head, the last linear layer. Frozen layers
+            are in test mode, so that their BatchNorm statistics stay, too.
+        body_lr: Learning rate of all but the head; None is ``lr``.
         seed: Random seed for the order of samples and everything that is drawn.
         clip: Largest norm of the gradient; None does not clip.
         accumulate: Batches per update.
@@ -141,14 +161,14 @@ def fit(
     settings = TrainingSettings.from_arguments(locals()).checked()
     data = as_dataset(data, seed=settings.seed)
     validation = None if validation is None else as_dataset(validation)
-    _check_selection(settings.select, validation)
+    check_selection(settings.select, validation)
     if tensorboard and out is None:
         raise InvalidSettingError("Expected `out` (--out) for TensorBoard's files, but got none.")
     folder = None if out is None else writable_folder(out)
-    with hold(folder):
+    with hold(folder), freeze_parameters(model, settings, data):
         objective = copy.deepcopy(objective.as_objective())  # a fit begins with what was asked for
         fabric = fabric or launch_fabric(settings.accelerator, settings.devices, settings.precision)
-        training = _prepare(model, objective, data, validation, settings, fabric, folder)
+        training = prepare(model, objective, data, validation, settings, fabric, folder)
         log = TrainingLog(
             num_updates=settings.epochs * training.schedule.num_updates,
             num_epochs=settings.epochs,
@@ -159,71 +179,12 @@ def fit(
         masks = inspect_masks(data, fabric)
         if not model.training:
             model.train()
+        rest_frozen_layers(model, settings)
         with seeded(settings.seed + fabric.global_rank):
             training.restore(resume=resume)
             with log, Interrupts() as interrupts:
                 _train(training, log, interrupts, checkpoint_seconds)
         return _finish(training, masks)
-
-
-def _check_selection(select: Selection, validation: Dataset | None) -> None:
-    """Raise, before anything is trained, if weights cannot be selected in this way."""
-    chosen = SELECTIONS[select]
-    if chosen is None:
-        return
-    if validation is None:
-        raise InvalidSettingError(
-            f"Expected `validation` data to select by {select!r}, but got none. Use select='none' "
-            "(--select none)."
-        )
-    prepare_metrics([chosen[0]], validation)
-
-
-def _prepare(
-    model: nn.Module,
-    objective: Objective,
-    data: Dataset,
-    validation: Dataset | None,
-    settings: TrainingSettings,
-    fabric: Fabric,
-    folder: Path | None,
-) -> Training:
-    record = settings.to_record() | {
-        "samples": len(data),
-        "weights": objective.weights_asked_for,
-        "frozen_statistics": objective.frozen_statistics,
-    }
-    schedule = Schedule(
-        size=len(data),
-        batch_size=settings.batch_size,
-        accumulate=settings.accumulate,
-        seed=settings.seed,
-        rank=fabric.global_rank,
-        world_size=fabric.world_size,
-    )
-    objective.prepare(data, num_passes=settings.epochs * schedule.num_passes)
-    optimizer, scheduler = make_optimizer(
-        [parameter for parameter in model.parameters() if parameter.requires_grad],
-        settings,
-        num_updates=settings.epochs * schedule.num_updates,
-    )
-    record |= {"optimizer": type(optimizer).__name__, "scheduler": type(scheduler).__name__}
-    wrapped, stepper = fabric.setup(model, optimizer)
-    return Training(
-        model=model,
-        wrapped=wrapped,
-        objective=objective.to(fabric.device).train(),
-        data=data,
-        validation=validation,
-        optimizer=optimizer,
-        stepper=stepper,
-        scheduler=scheduler,
-        schedule=schedule,
-        fabric=fabric,
-        folder=folder,
-        settings=settings,
-        record=record,
-    )
 
 
 def _train(

@@ -18,10 +18,12 @@ from rightreasons.errors import InvalidSettingError
 
 __all__ = [
     "DEFAULTS",
+    "LATER",
     "OPTIMIZERS",
     "SCHEDULERS",
     "SELECTIONS",
     "OptimizerLike",
+    "Parameters",
     "SchedulerLike",
     "Selection",
     "TrainingSettings",
@@ -29,6 +31,8 @@ __all__ = [
     "setting",
 ]
 
+Parameters = list[Tensor] | list[dict[str, Any]]
+"""Parameters, or groups of them with rates of their own."""
 OptimizerLike = str | Callable[[Iterable[Tensor]], optim.Optimizer]
 SchedulerLike = str | Callable[[optim.Optimizer, int], optim.lr_scheduler.LRScheduler]
 Selection = Literal["none", "accuracy", "swap_accuracy", "worst_group"]
@@ -42,6 +46,9 @@ SELECTIONS = {
 """The metric of each selection, and the one of its values that is compared."""
 
 LARGEST = 2**31 - 1
+FLOATS = ("lr", "clip", "momentum", "weight_decay", "step_factor", "body_lr")
+LATER = ("momentum", "weight_decay", "step_epochs", "step_factor", "freeze", "body_lr")
+"""Settings that results name only where they were changed: older results do not have them."""
 
 MACHINE = ("accelerator", "devices")
 """Settings that say where a training runs, not what it computes."""
@@ -68,7 +75,21 @@ class TrainingSettings:
     batch_size: int = setting(128, "Samples in a batch, over all processes.")
     lr: float = setting(1e-3, "Learning rate.")
     optimizer: OptimizerLike = setting("adam", "Optimizer: adam, adamw or sgd.")
-    scheduler: SchedulerLike = setting("cosine", "Learning-rate schedule: cosine or constant.")
+    scheduler: SchedulerLike = setting(
+        "cosine", "Learning-rate schedule: cosine, constant or step."
+    )
+    momentum: float = setting(0.9, "Momentum of sgd.")
+    weight_decay: float | None = setting(
+        None, "Weight decay of the optimizer; if not given 0.01 for adamw, 0 for the others."
+    )
+    step_epochs: int | None = setting(
+        None, "Epochs between two steps of the schedule step; a third of all if not given."
+    )
+    step_factor: float = setting(0.1, "What each of these steps multiplies the rate by.")
+    freeze: str | None = setting(
+        None, "Parameters that stay as they are, with * and commas; body is all but the head."
+    )
+    body_lr: float | None = setting(None, "Learning rate of all but the head, the last layer.")
     seed: int = setting(0, "Random seed for data, initial weights and order of samples.")
     clip: float | None = setting(None, "Largest norm of the gradient.")
     accumulate: int = setting(1, "Batches per update.")
@@ -100,11 +121,15 @@ class TrainingSettings:
         """
         plain = replace(self, **plain_values(self.to_arguments()))
         plain = replace(plain, **check_types(plain))
-        plain = replace(
-            plain, lr=float(plain.lr), clip=None if plain.clip is None else float(plain.clip)
-        )
-        for name in ("epochs", "batch_size", "accumulate"):
+        floats: dict[str, Any] = {
+            name: None if value is None else float(value)
+            for name, value in ((name, getattr(plain, name)) for name in FLOATS)
+        }
+        plain = replace(plain, **floats)
+        for name in ("epochs", "batch_size", "accumulate", "step_epochs"):
             value = getattr(plain, name)
+            if value is None:
+                continue
             if value < 1:
                 raise InvalidSettingError(
                     f"Expected `{name}` of at least 1, but got {value}. Set a larger one "
@@ -115,12 +140,14 @@ class TrainingSettings:
                     f"Expected `{name}` of at most {LARGEST}, but got {value}. Set a smaller one "
                     f"(--{name.replace('_', '-')})."
                 )
-        for name in ("lr", "clip"):
-            value = getattr(plain, name)
-            if value is not None and not value > 0:
+        for name in FLOATS:
+            value, may_be_zero = getattr(plain, name), name in ("momentum", "weight_decay")
+            if value is not None and not (value > 0 or (may_be_zero and value == 0)):
                 raise InvalidSettingError(
-                    f"Expected `{name}` above 0, but got {value}. Set a larger one (--{name})."
+                    f"Expected `{name}` {'from' if may_be_zero else 'above'} 0, but got {value}. "
+                    f"Set a larger one (--{name.replace('_', '-')})."
                 )
+        plain._refuse_unused()
         if plain.select not in SELECTIONS:
             raise InvalidSettingError(
                 f"Expected `select` to be one of {tuple(SELECTIONS)}, but got {plain.select!r}. "
@@ -128,23 +155,53 @@ class TrainingSettings:
             )
         return plain
 
+    def _refuse_unused(self) -> None:
+        """Raise for settings that the optimizer or the schedule would not read."""
+        optimizer, scheduler = self.optimizer, self.scheduler
+        is_named = isinstance(optimizer, str)
+        unused = {
+            "momentum": (self.momentum != DEFAULTS.momentum and optimizer != "sgd", "sgd"),
+            "weight_decay": (self.weight_decay is not None and not is_named, "a named optimizer"),
+            "body_lr": (self.body_lr is not None and not is_named, "a named optimizer"),
+            "step_epochs": (self.step_epochs is not None and scheduler != "step", "step"),
+            "step_factor": (
+                self.step_factor != DEFAULTS.step_factor and scheduler != "step",
+                "step",
+            ),
+        }
+        for name, (is_unused, needed) in unused.items():
+            if is_unused:
+                kind = "scheduler" if name.startswith("step") else "optimizer"
+                raise InvalidSettingError(
+                    f"Expected `{kind}` to be {needed} beside `{name}`, but got "
+                    f"{getattr(self, kind)!r}. Leave `{name}` out, or change --{kind}."
+                )
+
 
 DEFAULTS = TrainingSettings()
 
 
-def adam(parameters: Iterable[Tensor], *, lr: float) -> optim.Optimizer:
+def adam(
+    parameters: Parameters, *, lr: float, weight_decay: float | None = None
+) -> optim.Optimizer:
     """Adam with PyTorch's defaults."""
-    return optim.Adam(parameters, lr=lr)
+    return optim.Adam(parameters, lr=lr, weight_decay=weight_decay or 0.0)
 
 
-def adamw(parameters: Iterable[Tensor], *, lr: float) -> optim.Optimizer:
+def adamw(
+    parameters: Parameters, *, lr: float, weight_decay: float | None = None
+) -> optim.Optimizer:
     """Adam with decoupled weight decay of 0.01."""
-    return optim.AdamW(parameters, lr=lr)
+    decay = 0.01 if weight_decay is None else weight_decay
+    return optim.AdamW(parameters, lr=lr, weight_decay=decay)
 
 
-def sgd(parameters: Iterable[Tensor], *, lr: float) -> optim.Optimizer:
+def sgd(
+    parameters: Parameters, *, lr: float, weight_decay: float | None = None, momentum: float = 0.9
+) -> optim.Optimizer:
     """Gradient descent with momentum 0.9."""
-    return optim.SGD(parameters, lr=lr, momentum=0.9)
+    decay = weight_decay or 0.0
+    return optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=decay)
 
 
 def cosine(optimizer: optim.Optimizer, num_updates: int) -> optim.lr_scheduler.LRScheduler:
@@ -160,33 +217,54 @@ def constant(optimizer: optim.Optimizer, num_updates: int) -> optim.lr_scheduler
     return optim.lr_scheduler.LambdaLR(optimizer, lambda update: 1.0)
 
 
+def step(
+    optimizer: optim.Optimizer, num_updates: int, *, every: float = 1 / 3, factor: float = 0.1
+) -> optim.lr_scheduler.LRScheduler:
+    """The rate times a factor after each part of the training.
+
+    Args:
+        optimizer: The optimizer.
+        num_updates: Number of updates of the whole training.
+        every: Share of the training between two steps.
+        factor: What a step multiplies the rate by.
+    """
+    length = max(round(every * num_updates), 1)
+    return optim.lr_scheduler.LambdaLR(optimizer, lambda update: factor ** (update // length))
+
+
 OPTIMIZERS: Registry[optim.Optimizer] = Registry(
     "optimizer", {"adam": adam, "adamw": adamw, "sgd": sgd}
 )
 SCHEDULERS: Registry[optim.lr_scheduler.LRScheduler] = Registry(
-    "scheduler", {"constant": constant, "cosine": cosine}
+    "scheduler", {"constant": constant, "cosine": cosine, "step": step}
 )
 
 
 def make_optimizer(
-    parameters: list[Tensor], settings: TrainingSettings, *, num_updates: int
+    parameters: Parameters, settings: TrainingSettings, *, num_updates: int
 ) -> tuple[optim.Optimizer, optim.lr_scheduler.LRScheduler]:
     """Create the optimizer of ``parameters`` and its schedule over ``num_updates``."""
     if not parameters:
         raise InvalidSettingError(
             "Expected a model with parameters to train, but all of them are frozen. "
-            "Use model.requires_grad_()."
+            "Use model.requires_grad_(), or freeze fewer (--freeze)."
         )
-    optimizer = (
-        OPTIMIZERS.create(settings.optimizer, parameters, lr=settings.lr)
-        if isinstance(settings.optimizer, str)
-        else settings.optimizer(parameters)
-    )
-    name_or_function = settings.scheduler
-    make_scheduler = (
+    if isinstance(settings.optimizer, str):
+        decay: dict[str, Any] = {"weight_decay": settings.weight_decay}
+        more = {"momentum": settings.momentum} if settings.optimizer == "sgd" else {}
+        optimizer = OPTIMIZERS.create(
+            settings.optimizer, parameters, lr=settings.lr, **decay, **more
+        )
+    else:
+        optimizer = settings.optimizer(parameters)  # type: ignore[arg-type]
+    name_or_function, steps = settings.scheduler, {}
+    if name_or_function == "step":
+        epochs = settings.step_epochs or math.ceil(settings.epochs / 3)
+        steps = {"every": epochs / settings.epochs, "factor": settings.step_factor}
+    make_scheduler: Callable[..., optim.lr_scheduler.LRScheduler] = (
         SCHEDULERS[name_or_function] if isinstance(name_or_function, str) else name_or_function
     )
-    scheduler = make_scheduler(optimizer, max(num_updates, 1))
+    scheduler = make_scheduler(optimizer, max(num_updates, 1), **steps)
     if isinstance(optimizer, optim.LBFGS) or isinstance(
         scheduler, optim.lr_scheduler.ReduceLROnPlateau
     ):

@@ -24,7 +24,7 @@ from rightreasons.datasets import Dataset
 from rightreasons.errors import CheckpointMismatchError, OutputError
 from rightreasons.objectives import Loss, Objective
 from rightreasons.training.distributed import gather, random_state, restore_random_state
-from rightreasons.training.settings import TrainingSettings
+from rightreasons.training.settings import DEFAULTS, TrainingSettings
 
 __all__ = ["Microbatch", "Progress", "Schedule", "Training"]
 
@@ -334,7 +334,7 @@ class Training:
         differences = [
             f"{name} {saved.get(name)!r}, now {value!r}"
             for name, value in self.record.items()
-            if saved.get(name) != value
+            if saved.get(name, getattr(DEFAULTS, name, None)) != value  # older ones have fewer
         ]
         if differences:
             raise CheckpointMismatchError(
