@@ -5,16 +5,35 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.nn import functional
 
 from rightreasons.core.checks import check_fraction, check_integer, positive_float
+from rightreasons.core.model_modes import innermost, statistics_of, with_statistics
 from rightreasons.core.norms import gradient_norm
+from rightreasons.datasets.replacement import Replacement
+from rightreasons.errors import InvalidSettingError
+from rightreasons.types import Batch
 
-__all__ = ["AutoWeight", "ControlledWeight", "Growing"]
+__all__ = [
+    "AutoWeight",
+    "ControlledWeight",
+    "Growing",
+    "OwnWeight",
+    "Weight",
+    "control_weights",
+    "make_weight",
+    "name_weight",
+    "scale_weight",
+]
 
 logger = logging.getLogger("rightreasons")
+
+START = 10.0
+"""The weight with which a controlled penalty starts."""
 
 
 class Growing:
@@ -123,7 +142,7 @@ class ControlledWeight(nn.Module):
         limit: float = 0.2,
         rate: float = 0.1,
         every: int = 4,
-        start: float = 10.0,
+        start: float = START,
         low: float = 1e-3,
         high: float = 1e5,
     ) -> None:
@@ -168,3 +187,83 @@ class ControlledWeight(nn.Module):
         excess = min(max(reads / max(self.limit, 1e-6) - 1, -1.0), 1.0)
         moved = float(self.log_weight) + self.every * self.rate * excess
         self.log_weight.fill_(min(max(moved, math.log(self.low)), math.log(self.high)))
+
+
+def control_weights(
+    controllers: Sequence[ControlledWeight],
+    model: nn.Module,
+    batch: Batch,
+    replacement: Replacement,
+) -> None:
+    """Let controlled weights see what exchanging the masked part costs, where it is due.
+
+    Args:
+        controllers: The weights of a training step.
+        model: The model, in the mode of training; running statistics lag behind one that learns.
+        batch: The samples of the step.
+        replacement: Exchanges the masked parts.
+    """
+    due = [one for one in controllers if one.is_due]
+    if due:
+        core = innermost(model)
+        with torch.no_grad(), with_statistics(statistics_of(core)):
+            logits = core(torch.cat([batch.x, replacement(batch)]))
+        losses = functional.cross_entropy(logits, batch.y.repeat(2), reduction="none")
+        plain, swapped = losses.chunk(2)
+        for one in due:
+            one.observe(plain, swapped, num_classes=logits.shape[1])
+    for one in controllers:
+        one.steps += 1
+
+
+Weight = float | Literal["auto", "controlled"]
+"""What a term is multiplied with: a number, an `AutoWeight` or a `ControlledWeight`."""
+OwnWeight = AutoWeight | ControlledWeight
+
+
+def make_weight(weight: Weight | OwnWeight) -> float | OwnWeight:
+    """The weight that a number or name stands for."""
+    if weight == "auto":
+        return AutoWeight()
+    if weight == "controlled":
+        return ControlledWeight()
+    return weight if isinstance(weight, OwnWeight) else check_weight(weight)
+
+
+def name_weight(weight: float | OwnWeight) -> Weight:
+    """The number or name that gives a weight."""
+    if isinstance(weight, AutoWeight):
+        return "auto"
+    return "controlled" if isinstance(weight, ControlledWeight) else weight
+
+
+def scale_weight(old: Weight | OwnWeight, weight: Weight) -> Weight | OwnWeight:
+    """The weight of a term that had the weight ``old`` and is multiplied with ``weight``."""
+    if weight in ("auto", "controlled"):
+        if isinstance(old, OwnWeight):
+            return old
+        factor = check_weight(old)
+        if weight == "auto":
+            return AutoWeight(ratio=factor)
+        return ControlledWeight(start=START * factor)
+    factor = check_weight(weight)
+    if isinstance(old, AutoWeight):
+        return AutoWeight(ratio=old.ratio * factor, steps=old.steps)
+    if isinstance(old, ControlledWeight):
+        settings = {name: getattr(old, name) for name in ("limit", "rate", "every", "low", "high")}
+        return ControlledWeight(start=old.start * factor, **settings)
+    return float(old) * factor
+
+
+def check_weight(weight: object) -> float:
+    """Give the weight as a number, or raise if it is not a finite one of at least 0."""
+    if (
+        isinstance(weight, bool)
+        or not isinstance(weight, int | float)
+        or not 0 <= weight < float("inf")
+    ):
+        raise InvalidSettingError(
+            'Expected `weight` to be a finite number of at least 0, "auto" or "controlled", but '
+            f"got {weight!r}."
+        )
+    return float(weight)

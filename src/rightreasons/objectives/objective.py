@@ -6,11 +6,10 @@ import inspect
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from rightreasons.core.checks import passes_settings_on, settings_of
 from rightreasons.core.model_modes import (
@@ -18,12 +17,21 @@ from rightreasons.core.model_modes import (
     innermost,
     refuse_wrappers,
     statistics_of,
-    with_statistics,
 )
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.datasets.replacement import Replacement
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
-from rightreasons.objectives.auto_weight import AutoWeight, ControlledWeight, Growing
+from rightreasons.objectives.auto_weight import (
+    AutoWeight,
+    ControlledWeight,
+    Growing,
+    OwnWeight,
+    Weight,
+    control_weights,
+    make_weight,
+    name_weight,
+    scale_weight,
+)
 from rightreasons.objectives.memory import (
     OwnPasses,
     mean_losses,
@@ -35,10 +43,6 @@ from rightreasons.types import Batch
 
 __all__ = ["Loss", "Objective", "Term", "Weight", "with_task"]
 
-Weight = float | Literal["auto", "controlled"]
-"""What a term is multiplied with: a number, an `AutoWeight` or a `ControlledWeight`."""
-OwnWeight = AutoWeight | ControlledWeight
-BY_NAME: dict[str, type[OwnWeight]] = {"auto": AutoWeight, "controlled": ControlledWeight}
 _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -204,13 +208,9 @@ class Objective(_Summand):
         for name, term, weight in terms:
             unique = _unique(name, self.terms)
             self.terms[unique] = term
-            if isinstance(weight, str) and weight in BY_NAME:
-                weight = BY_NAME[weight]()
-            if isinstance(weight, OwnWeight):
-                self.auto_weights[unique] = weight
-                self._weights[unique] = weight
-            else:
-                self._weights[unique] = _checked_weight(weight)
+            self._weights[unique] = chosen = make_weight(weight)
+            if isinstance(chosen, OwnWeight):
+                self.auto_weights[unique] = chosen
 
     def forward(self, model: nn.Module, batch: Batch) -> Loss:
         """Evaluate every term on one shared pass of ``model`` over ``batch``."""
@@ -226,7 +226,8 @@ class Objective(_Summand):
         # Terms make the input a leaf of the graph; nobody reads its gradient unless x asked for it.
         restricts = differentiates_input and not batch.x.requires_grad
         stops = [*parameters, *_trainable(self)] if restricts else None
-        self._control(model, batch)
+        if self.training and torch.is_grad_enabled():
+            control_weights(self._controllers, model, batch, self._replacement)
         parts, logits = self._measure(model, batch, stops)
         self._observe_gradients(parts, parameters, len(batch))
         weights = self.weights
@@ -263,11 +264,7 @@ class Objective(_Summand):
     @property
     def weights_asked_for(self) -> dict[str, Weight]:
         """Each term's weight as it was given: a number, ``"auto"`` or ``"controlled"``."""
-        names: dict[type[OwnWeight], Weight] = {AutoWeight: "auto", ControlledWeight: "controlled"}
-        return {
-            name: names[type(weight)] if isinstance(weight, OwnWeight) else weight
-            for name, weight in self._weights.items()
-        }
+        return {name: name_weight(weight) for name, weight in self._weights.items()}
 
     def with_settings(
         self, *, frozen_statistics: bool | None = None, max_rows: int | None = None
@@ -334,24 +331,6 @@ class Objective(_Summand):
     def _controllers(self) -> list[ControlledWeight]:
         return [one for one in self.auto_weights.values() if isinstance(one, ControlledWeight)]
 
-    def _control(self, model: nn.Module, batch: Batch) -> None:
-        """Let controlled weights see what exchanging the masked part costs, where it is due."""
-        if not self.training or not torch.is_grad_enabled():
-            return
-        controllers = self._controllers
-        if any(one.is_due for one in controllers):
-            core = innermost(model)
-            # In the mode of training: running statistics lag behind a model that learns quickly.
-            with torch.no_grad(), with_statistics(statistics_of(core)):
-                logits = core(torch.cat([batch.x, self._replacement(batch)]))
-            losses = functional.cross_entropy(logits, batch.y.repeat(2), reduction="none")
-            plain, swapped = losses.chunk(2)
-            for one in controllers:
-                if one.is_due:
-                    one.observe(plain, swapped, num_classes=logits.shape[1])
-        for one in controllers:
-            one.steps += 1
-
     def _weighted_terms(self) -> list[tuple[str, Term, Weight | OwnWeight]]:
         return [(name, self.terms[name], self._weights[name]) for name in self.terms]  # type: ignore[misc]
 
@@ -385,39 +364,11 @@ def _sum(left: Objective, right: Objective) -> Objective:
 
 
 def _scaled(objective: Objective, weight: Weight) -> Objective:
-    def scaled(old: Weight | OwnWeight) -> Weight | OwnWeight:
-        if isinstance(weight, str) and weight in BY_NAME:
-            if isinstance(old, OwnWeight):
-                return old
-            factor = _checked_weight(old)
-            return AutoWeight(ratio=factor) if weight == "auto" else ControlledWeight(start=factor)
-        if isinstance(old, AutoWeight):
-            return AutoWeight(ratio=old.ratio * _checked_weight(weight), steps=old.steps)
-        if isinstance(old, ControlledWeight):
-            settings = {
-                name: getattr(old, name) for name in ("limit", "rate", "every", "low", "high")
-            }
-            return ControlledWeight(start=old.start * _checked_weight(weight), **settings)
-        return float(old) * _checked_weight(weight)
-
     return Objective(
-        [(name, term, scaled(old)) for name, term, old in objective._weighted_terms()],
+        [(n, term, scale_weight(old, weight)) for n, term, old in objective._weighted_terms()],
         frozen_statistics=objective.frozen_statistics,
         max_rows=objective.max_rows,
     )
-
-
-def _checked_weight(weight: object) -> float:
-    if (
-        isinstance(weight, bool)
-        or not isinstance(weight, int | float)
-        or not 0 <= weight < float("inf")
-    ):
-        raise InvalidSettingError(
-            'Expected `weight` to be a finite number of at least 0, "auto" or "controlled", but '
-            f"got {weight!r}."
-        )
-    return float(weight)
 
 
 def _unique(name: str, taken: nn.ModuleDict) -> str:
