@@ -1,7 +1,8 @@
-"""The commands for the user's own data: import and export masks."""
+"""The commands for the user's own data: import and export masks, check everything."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -9,8 +10,9 @@ from typing import Annotated
 import typer
 
 from rightreasons import datasets
-from rightreasons.cli.options import AsJson, Out, print_result, split_names
+from rightreasons.cli.options import AsJson, Out, print_result, read_settings, split_names
 from rightreasons.core.checks import check_path
+from rightreasons.datasets.images.row_checks import KINDS
 
 __all__ = ["data"]
 
@@ -89,6 +91,42 @@ def import_(
         typer.echo(f"Train with: rightreasons train --data folder --data-dir {out} --recipe r3 …")
     else:
         typer.echo(f"Add the columns label and split to {out / 'data.csv'} before you train.")
+
+
+@data.command("check")
+def check(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder with a data.csv or class folders.", metavar="DATA")
+    ],
+    least_group: Annotated[
+        int, typer.Option(help="Fewest samples of a group in validation and test.")
+    ] = 10,
+    most_imbalance: Annotated[
+        int, typer.Option(help="Largest ratio of the sizes of two classes in training.")
+    ] = 10,
+    value_range: Annotated[
+        str | None,
+        typer.Option(help="Values that are black and white in images of over 8 bits: low,high."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List every problem of a data folder with file and row; the exit code is 1 if there is one."""
+    scale = read_settings([f"range=[{value_range}]"])["range"] if value_range else None
+    problems = datasets.check_data(
+        folder, least_group=least_group, most_imbalance=most_imbalance, value_range=scale
+    )
+    if as_json:
+        value = {"folder": str(folder), "problems": [asdict(problem) for problem in problems]}
+        print_result(value, [], as_json)
+    else:
+        for problem in problems:
+            typer.echo(f"{problem} [{problem.kind}]")
+        counts = Counter(problem.kind for problem in problems)
+        rows = [[kind, str(count), KINDS[kind]] for kind, count in counts.most_common()]
+        found = f"{len(problems)} problem{'' if len(problems) == 1 else 's'} in {folder}"
+        print_result(None, [([found, "", ""], rows)], as_json)
+    if problems:
+        raise typer.Exit(1)
 
 
 @export.command("label-studio")

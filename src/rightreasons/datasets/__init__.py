@@ -10,6 +10,8 @@ from rightreasons.datasets.dataset import Dataset as Dataset
 from rightreasons.datasets.dataset import InMemory as InMemory
 from rightreasons.datasets.dataset import Splits as Splits
 from rightreasons.datasets.dataset import as_dataset as as_dataset
+from rightreasons.datasets.images.checking import check_data as check_data
+from rightreasons.datasets.images.row_checks import DataProblem as DataProblem
 from rightreasons.datasets.masks import corrupt_masks as corrupt_masks
 from rightreasons.datasets.masks import mask_count as mask_count
 from rightreasons.datasets.masks import mask_fraction as mask_fraction
@@ -24,6 +26,7 @@ from rightreasons.datasets.wrappers import masked_input as masked_input
 __all__ = [
     "Augmented",
     "Card",
+    "DataProblem",
     "Dataset",
     "Imported",
     "InMemory",
@@ -31,6 +34,7 @@ __all__ = [
     "Selected",
     "Splits",
     "as_dataset",
+    "check_data",
     "corrupt_masks",
     "describe",
     "export_masks",

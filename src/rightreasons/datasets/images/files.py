@@ -53,6 +53,7 @@ UNREADABLE = (  # what NumPy, Pillow and the archive modules raise for a damaged
     TypeError,
     ValueError,
     Image.DecompressionBombError,
+    Image.DecompressionBombWarning,  # where warnings are errors
     struct.error,
     zipfile.BadZipFile,
     zlib.error,
