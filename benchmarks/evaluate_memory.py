@@ -1,14 +1,14 @@
 """Measure the peak memory and the time of `evaluate` with default settings.
 
-Each case runs in a process of its own, whose largest resident size the operating system tells. It
-includes Python, PyTorch (about 0.3 GB) and the images themselves.
+Each case is one call of `evaluate` in a process of its own, whose largest resident size the
+operating system tells. That includes Python and PyTorch, and the images themselves.
 
-    python benchmarks/evaluate_memory.py [--case CASE ...] [--out FILE]
+    python benchmarks/evaluate_memory.py [--case CASE ...] [--few 4] [--out FILE]
 
-``resnet50`` measures every metric on 224 x 224 pixels, each in its turn and all at once for the
-peak; ``--images`` says how many images. Slow metrics take hours on two processors: ``--few`` is the
-number of images for those, whose seconds are then scaled. ``efficientnet`` is `evaluate` as a run
-of ``rightreasons train`` calls it on 400 images of 96 x 96 pixels.
+``efficientnet``: the metrics of a run by default, on 400 images of 96 x 96 pixels. ``resnet50``:
+every metric, on 256 images of 224 x 224 pixels. Metrics that make ten passes or more for a sample
+take hours of a processor. They measure ``--few`` of the images, and ``seconds_for_all`` scales the
+time. A pass has at most a few rows, so that more images do not raise the peak.
 """
 
 import argparse
@@ -17,14 +17,19 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 import rightreasons as rr
-from rightreasons.metrics import METRICS
+from rightreasons.datasets import InMemory
+from rightreasons.metrics import METRICS, Metric, suitable
+from rightreasons.probe.probe import Probe
 from timing import machine, publish
 
+CASES = {"efficientnet": ("efficientnet_lite0", 96, 400), "resnet50": ("resnet50", 224, 256)}
+"""The model of each case, the side of its images, and their number."""
 SLOW = {
     "adv_insertion",
     "adversarial_accuracy",
@@ -54,64 +59,71 @@ def images(number: int, side: int) -> rr.Batch:
     return rr.Batch(x=x, y=y, mask=mask, group=torch.arange(number) // 2 % 2)
 
 
-def measure(case: str, metrics: list[str], number: int) -> dict[str, object]:
+def measure(case: str, few: int) -> dict[str, object]:
     """Evaluate in this process, and tell its peak and its time."""
-    name, side = ("resnet50", 224) if case == "resnet50" else ("efficientnet_lite0", 96)
+    name, side, number = CASES[case]
     torch.manual_seed(0)
     model = rr.models.create(name, classes=2, channels=3, size=(side, side))
     batch = images(number, side)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    began = time.perf_counter()
-    rr.evaluate(model, batch, metrics or None)
+    metrics = suitable(InMemory(batch)) if case == "efficientnet" else every_metric(few)
+    seconds = {metric.name: 0.0 for metric in metrics}
+    for metric in metrics:
+        metric.update = timed(metric, seconds)  # type: ignore[method-assign]
+    began, start = time.perf_counter(), peak_gib()
+    rr.evaluate(model, batch, metrics)
+    counts = {metric.name: min(metric.max_samples or number, number) for metric in metrics}
     return {
         "images": number,
         "seconds": round(time.perf_counter() - began, 1),
-        "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
-        "before_gib": round(before, 2),
+        "peak_gib": peak_gib(),
+        "before_gib": start,
+        "metrics": {
+            name: {
+                "images": counts[name],
+                "seconds": round(took, 1),
+                "seconds_for_all": round(took * number / counts[name], 1),
+            }
+            for name, took in seconds.items()
+        },
     }
 
 
-def in_own_process(case: str, metrics: list[str], number: int) -> dict[str, object]:
-    """Call `measure` in a new process."""
-    command = [sys.executable, __file__, "--alone", case, str(number), *metrics]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        return {"images": number, "error": done.stderr.strip().splitlines()[-1][:300]}
-    return dict(json.loads(done.stdout))
+def every_metric(few: int) -> list[Metric]:
+    metrics = [METRICS.create(name) for name in sorted(METRICS)]
+    return [metric.limit(few) if metric.name in SLOW else metric for metric in metrics]
 
 
-def measure_every_metric(number: int, few: int) -> dict[str, object]:
-    """Measure each metric in a process of its own."""
-    result: dict[str, object] = {}
-    for name in sorted(METRICS):
-        count = min(number, few) if name in SLOW else number
-        found = in_own_process("resnet50", [name], count)
-        if "seconds" in found and count < number:
-            found["seconds_for_all"] = round(float(str(found["seconds"])) * number / count)
-        result[name] = found
-        print(name, found, file=sys.stderr, flush=True)
-    return result
+def timed(metric: Metric, seconds: dict[str, float]) -> Callable[[Probe], None]:
+    update = metric.update
+
+    def timed_update(probe: Probe) -> None:
+        began = time.perf_counter()
+        update(probe)
+        seconds[metric.name] += time.perf_counter() - began
+        print(metric.name, round(seconds[metric.name], 1), peak_gib(), file=sys.stderr, flush=True)
+
+    return timed_update
+
+
+def peak_gib() -> float:
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--alone"]:
-        case, number, *metrics = sys.argv[2:]
-        print(json.dumps(measure(case, metrics, int(number))))
-        return
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--case", action="append", choices=["efficientnet", "resnet50"])
-    parser.add_argument("--images", type=int, default=256)
-    parser.add_argument("--few", type=int, default=16, help="images for slow metrics")
+    parser.add_argument("--case", action="append", choices=sorted(CASES))
+    parser.add_argument("--few", type=int, default=4, help="images for slow metrics")
+    parser.add_argument("--alone", action="store_true", help="measure in this very process")
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
-    cases = options.case or ["efficientnet", "resnet50"]
+    if options.alone:
+        print(json.dumps(measure(options.case[0], options.few)))
+        return
     result: dict[str, object] = {"machine": machine()}
-    if "efficientnet" in cases:
-        result["efficientnet_lite0, 96 pixels, default metrics"] = in_own_process(
-            "efficientnet", [], 400
-        )
-    if "resnet50" in cases:
-        result["resnet50, 224 pixels"] = measure_every_metric(options.images, options.few)
+    for case in options.case or sorted(CASES):
+        command = [sys.executable, __file__, "--alone", "--case", case, "--few", str(options.few)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        result[case] = json.loads(done.stdout)
     publish(result, options.out)
 
 

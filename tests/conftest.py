@@ -75,7 +75,9 @@ def tiny_batch() -> rr.Batch:
 def digits_run(tmp_path_factory) -> Path:
     """The folder of a small finished run, trained once; tests may add files, not change any."""
     folder = tmp_path_factory.mktemp("run") / "digits"
-    config = Config(data="decoy_digits", recipe="r3", model_settings={"hidden": [8]}, epochs=1)
+    config = Config(
+        data="decoy_digits", recipe="r3", model="mlp", model_settings={"hidden": [8]}, epochs=1
+    )
     train_run(config, folder, progress=False)
     return folder
 

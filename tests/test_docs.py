@@ -324,7 +324,9 @@ def test_every_error_has_its_remedy():
 
 
 def test_every_file_and_key_of_a_run_is_explained(tmp_path):
-    config = Config(data="decoy_digits", recipe="r3", model_settings={"hidden": [4]}, epochs=1)
+    config = Config(
+        data="decoy_digits", recipe="r3", model="mlp", model_settings={"hidden": [4]}, epochs=1
+    )
     results = train_run(config, tmp_path, progress=False)
     text = page_text("reference/results.md")
     files = [path.name for path in tmp_path.iterdir()]

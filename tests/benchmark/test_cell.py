@@ -14,7 +14,9 @@ from rightreasons.benchmark.cell import (
 )
 from rightreasons.run.config import Config
 
-CONFIG = Config(data="decoy_digits", recipe="group_dro", lr=0.1, batch_size=250)
+CONFIG = Config(
+    data="decoy_digits", recipe="group_dro", model="mlp", lr=0.1, epochs=10, batch_size=250
+)
 
 
 def test_the_later_layer_wins(make_suite):
@@ -93,7 +95,7 @@ def test_everything_else_is(change):
 
 
 def test_defaults_do_not_count_so_that_new_fields_leave_old_rows_theirs():
-    former = {"batch_size": 250}  # the default when the first rows were kept
+    former = {"batch_size": 250, "model": "mlp"}  # defaults when the first rows were kept
     stated = Config(data="decoy_digits", recipe="group_dro", lr=0.1, **former, epochs=10, clip=None)
     text = '{"data": "decoy_digits", "lr": 0.1, "recipe": "group_dro"}'
     expected = hashlib.sha256(text.encode()).hexdigest()[:16]

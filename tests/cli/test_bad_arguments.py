@@ -43,7 +43,7 @@ def run(monkeypatch, capsys, tmp_path):
         ([*R3, "--set", "weight=&a [*a]"], "Expected a number, a word or a list"),
         ([*R3, "--set", "weight=2001-99-99"], "Expected a number, a word or a list"),
         (
-            [*TRAIN, "--set-model", "hidden=[99999999999]"],
+            [*TRAIN, "--model", "mlp", "--set-model", "hidden=[99999999999]"],
             "Expected data and a model that fit into",
         ),
         ([*TRAIN, "--metrics", ","], "Expected names with commas between them"),

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from rightreasons.cli import app, commands
 from rightreasons.cli.commands import selective_table
 
-TRAIN = ["--data", "decoy-digits", "--set-model", "hidden=[8]", "--epochs", "1"]
+TRAIN = ["--data", "decoy-digits", "--model", "mlp", "--set-model", "hidden=[8]", "--epochs", "1"]
 
 
 def rightreasons(*arguments, **settings):
@@ -64,6 +64,11 @@ def test_evaluate(run):
     assert "calibration_error" in table.stdout
     values = json.loads(in_process("evaluate", run, "--json").stdout)["metrics"]["test"]
     assert "swap_accuracy" in values
+    pair = ["--metrics", "swap_accuracy", "--set-metric", "swap-accuracy.num_draws=1", "--json"]
+    once = json.loads(in_process("evaluate", run, *pair).stdout)["metrics"]["test"]
+    assert once["swap_accuracy"] != values["swap_accuracy"]
+    wrong = in_process("evaluate", run, "--set-metric", "num_draws=1")
+    assert "as metric.name=value" in str(wrong.exception)
 
 
 def test_report(run, tmp_path):

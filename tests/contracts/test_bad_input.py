@@ -24,7 +24,13 @@ def too_many_classes():
 
 
 def run(tmp_path, out="run", **settings):
-    config = {"data": "decoy_digits", "epochs": 1, "model_settings": {"hidden": [4]}, **settings}
+    config = {
+        "data": "decoy_digits",
+        "epochs": 1,
+        "model": "mlp",
+        "model_settings": {"hidden": [4]},
+        **settings,
+    }
     train_run(Config(**config), tmp_path / out)
 
 

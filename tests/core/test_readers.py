@@ -191,7 +191,12 @@ def test_a_fit_refuses_numbers_that_are_none(setting, words):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished") / "run"
-    small = {"model_settings": {"hidden": [4]}, "metrics": ["accuracy"], "accelerator": "cpu"}
+    small = {
+        "model": "mlp",
+        "model_settings": {"hidden": [4]},
+        "metrics": ["accuracy"],
+        "accelerator": "cpu",
+    }
     train_run(Config(data="decoy_digits", epochs=1, **small), folder)
     return folder
 

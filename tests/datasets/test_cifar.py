@@ -135,6 +135,7 @@ def test_a_run_needs_neither_masks_nor_groups(data_dir, tmp_path):
         data="cifar10",
         data_dir=str(data_dir),
         data_settings={"validation": 20, "subset": 40},
+        model="mlp",
         model_settings={"hidden": [4]},
         recipe="alignment",
         epochs=1,

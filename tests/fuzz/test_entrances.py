@@ -115,7 +115,12 @@ def call(function, *arguments):
 def good(tmp_path_factory):
     """A folder with a good file of each kind."""
     folder = tmp_path_factory.mktemp("good") / "run"
-    small = {"model_settings": {"hidden": [4]}, "metrics": ["accuracy"], "accelerator": "cpu"}
+    small = {
+        "model": "mlp",
+        "model_settings": {"hidden": [4]},
+        "metrics": ["accuracy"],
+        "accelerator": "cpu",
+    }
     config = Config(data="decoy_digits", epochs=1, **small)
     results = train_run(config, folder)
     certify_run(folder, epsilon=0.01, method="ibp")

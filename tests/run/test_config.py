@@ -1,4 +1,5 @@
-from dataclasses import asdict
+import math
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,25 @@ def test_survives_a_round_trip(tmp_path):
     save_config(tmp_path, config)
     assert load_config(tmp_path) == config
     assert yaml.safe_load((tmp_path / "config.yaml").read_text()) == asdict(config)
+
+
+def test_what_is_left_open_is_chosen_by_the_data():
+    digits = Config(data="decoy_digits", seed=3)
+    data = digits.load_data()
+    chosen = digits.for_data(data)
+    assert (chosen.model, chosen.model_settings) == ("small_cnn", {"padding": 1})
+    assert chosen.for_data(data) == chosen
+    assert chosen.epochs * math.ceil(len(data.train) / chosen.batch_size) >= 1000
+    given = replace(digits, model="lenet", batch_size=7, epochs=2)
+    assert given.for_data(data) == given
+
+
+def test_settings_of_metrics_need_no_list_of_names():
+    config = Config(data="decoy_digits", metric_settings={"swap_accuracy": {"num_draws": 2}})
+    data = config.load_data().test
+    metrics = {metric.name: metric for metric in config.build_metrics("test", data)}
+    assert set(metrics) == {metric.name for metric in rr.metrics.suitable(data)}
+    assert metrics["swap_accuracy"].num_draws == 2
 
 
 def test_builds_what_it_says():
@@ -59,6 +79,7 @@ def test_values_are_those_its_file_will_have(tmp_path):
         data_dir=tmp_path,
         lr=np.float64(0.1),
         settings={"target": rr.Target.LOGIT},
+        model="mlp",
         model_settings={"hidden": (8, 8)},
     )
     save_config(tmp_path, config)

@@ -25,6 +25,7 @@ CONFIG = Config(
     data="decoy-digits",
     recipe="r3",
     settings={"weight": 10.0},
+    model="mlp",
     model_settings={"hidden": [16]},
     epochs=2,
     batch_size=100,

@@ -16,7 +16,7 @@ from rightreasons.training.evaluate import evaluate
 
 SMALL = {"backbone": "mlp", "backbone_settings": {"hidden": [8]}}
 CONFIGS = {
-    "softmax": {"recipe": "one_sided", "model_settings": {"hidden": [8]}},
+    "softmax": {"recipe": "one_sided", "model": "mlp", "model_settings": {"hidden": [8]}},
     "abstain": {"recipe": "deep_gamblers", "model": "abstaining", "model_settings": SMALL},
     "selection": {
         "recipe": "selective_net",
@@ -103,6 +103,7 @@ def test_a_run_without_validation_data_is_refused(tmp_path):
     config = Config(
         data="decoy_digits",
         data_settings={"validation": 0},
+        model="mlp",
         model_settings={"hidden": [4]},
         epochs=1,
         metrics=["accuracy"],

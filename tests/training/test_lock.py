@@ -27,7 +27,9 @@ with hold(path):
     print("held", flush=True)
     time.sleep(60)
 """
-CONFIG = Config(data="decoy_digits", model_settings={"hidden": [4]}, epochs=1, accelerator="cpu")
+CONFIG = Config(
+    data="decoy_digits", model="mlp", model_settings={"hidden": [4]}, epochs=1, accelerator="cpu"
+)
 BATCH = rr.Batch(x=torch.rand(8, 4), y=torch.arange(8) % 2)
 
 

@@ -79,9 +79,7 @@ def test_the_body_has_its_own_rate():
 
 
 def test_what_cannot_be_frozen_is_refused():
-    with pytest.raises(
-        InvalidSettingError, match="'backbone.*' names none of 0.0.*word body"
-    ):
+    with pytest.raises(InvalidSettingError, match="'backbone.*' names none of 0.0.*word body"):
         changed(net(), freeze="backbone.*")
     with pytest.raises(InvalidSettingError, match="all of them are frozen.*freeze fewer"):
         changed(net(), freeze="*")

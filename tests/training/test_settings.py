@@ -119,7 +119,9 @@ def test_a_float_without_a_fraction_is_a_whole_number():
     found = (settings.epochs, settings.batch_size, settings.seed)
     assert found == (3, 8, 1)
     assert all(type(value) is int for value in found)
-    with pytest.raises(InvalidSettingError, match="`epochs` to be a whole number, but got 1.5"):
+    with pytest.raises(
+        InvalidSettingError, match="`epochs` to be a whole number or None, but got 1.5"
+    ):
         TrainingSettings(epochs=1.5).checked()
 
 
@@ -179,3 +181,14 @@ def test_momentum_and_weight_decay_are_those_that_were_asked_for(weights):
 def test_settings_that_nothing_reads_are_refused(settings, words):
     with pytest.raises(InvalidSettingError, match=words):
         TrainingSettings(**settings).checked()
+
+
+@pytest.mark.parametrize(
+    ("num_samples", "batch_size", "epochs"),
+    [(1, 32, 100), (200, 32, 100), (1000, 32, 32), (2000, 64, 32), (60_000, 128, 10)],
+)
+def test_batches_and_epochs_suit_the_number_of_samples(num_samples, batch_size, epochs):
+    chosen = TrainingSettings().for_samples(num_samples)
+    assert (chosen.batch_size, chosen.epochs) == (batch_size, epochs)
+    given = TrainingSettings(epochs=3, batch_size=7)
+    assert given.for_samples(num_samples) == given

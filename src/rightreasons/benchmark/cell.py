@@ -23,8 +23,11 @@ __all__ = [
 
 KEY_LENGTH = 16
 NAME_FIELDS = ("data", "recipe", "model", "strategy")
-FORMER_DEFAULTS = {"batch_size": 250, "lr": 2e-3}
+FORMER_DEFAULTS = {"batch_size": 250, "lr": 2e-3, "epochs": 10, "model": "mlp"}
 """Former defaults of `Config`: hashes still use them, so that rows kept before stay valid."""
+
+UNSTATED: Overrides = {"model": "mlp", "epochs": 10, "batch_size": 128}
+"""What a run has where its suite does not say it. In a run of its own the data decide."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ def make_cell(
 ) -> Cell:
     """Merge all overrides into the configuration of one run; the last layer wins."""
     layers = (
+        UNSTATED,
         suite.base,
         variant.overrides,
         budget.overrides,

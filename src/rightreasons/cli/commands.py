@@ -29,10 +29,12 @@ from rightreasons.cli.options import (
     Out,
     RunFolder,
     SetData,
+    SetMetric,
     SetModel,
     Std,
     Weights,
     print_result,
+    read_metric_settings,
     read_model_settings,
     read_settings,
     selective_table,
@@ -103,7 +105,7 @@ def train(
     set: Annotated[  # noqa: A002
         list[str] | None, typer.Option(help=PAIR_HELP.format("the recipe"))
     ] = None,
-    model: ModelName = "mlp",
+    model: ModelName = "auto",
     set_model: SetModel = None,
     weights: Weights = None,
     mean: Mean = None,
@@ -114,6 +116,7 @@ def train(
         typer.Option("--set-strategy", "--strategy-set", help=PAIR_HELP.format("the strategy")),
     ] = None,
     metrics: Metrics = None,
+    set_metric: SetMetric = None,
     resume: Annotated[
         bool, typer.Option(help="Go on with the run in --out; without --data, use its settings.")
     ] = False,
@@ -144,6 +147,7 @@ def train(
             strategy=strategy,
             strategy_settings=read_settings(set_strategy),
             metrics=split_names(metrics),
+            metric_settings=read_metric_settings(set_metric),
             **training,
         )
     results = train_run(config, out, resume=resume, tensorboard=tensorboard)
@@ -154,6 +158,7 @@ def train(
 def evaluate(
     run: RunFolder,
     metrics: Metrics = None,
+    set_metric: SetMetric = None,
     max_samples: Annotated[
         int | None, typer.Option(help="Number of test samples to measure; all if not given.")
     ] = None,
@@ -180,6 +185,7 @@ def evaluate(
     results = evaluate_run(
         run,
         split_names(metrics),
+        metric_settings=read_metric_settings(set_metric),
         data_dir=data_dir,
         max_samples=max_samples,
         max_rows=max_rows,

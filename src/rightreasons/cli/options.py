@@ -32,10 +32,12 @@ __all__ = [
     "PAIR_HELP",
     "RunFolder",
     "SetData",
+    "SetMetric",
     "SetModel",
     "Std",
     "Weights",
     "print_result",
+    "read_metric_settings",
     "read_model_settings",
     "read_settings",
     "selective_table",
@@ -56,11 +58,18 @@ RunFolder = Annotated[
     Path, typer.Argument(help="Folder of a finished run.", parser=check_path, metavar="RUN")
 ]
 PAIR_HELP = "A setting of {}, as name=value; repeatable."
+SetMetric = Annotated[
+    list[str] | None,
+    typer.Option(help="A setting of a metric, as metric.name=value; repeatable."),
+]
 SetData = Annotated[list[str] | None, typer.Option(help=PAIR_HELP.format("the data set"))]
 SetModel = Annotated[list[str] | None, typer.Option(help=PAIR_HELP.format("the model"))]
 ModelName = Annotated[
     str,
-    typer.Option(help="Name of the model; your own as path.py:factory or package.module:name."),
+    typer.Option(
+        help="Name of the model; your own as path.py:factory or package.module:name. "
+        "auto suits the data's shape."
+    ),
 ]
 Weights = Annotated[
     str | None,
@@ -150,6 +159,25 @@ def read_model_settings(
                 f"Expected {option} to be numbers with commas, such as 0.5,0.5,0.5, but got "
                 f"{text!r}."
             ) from error
+    return settings
+
+
+def read_metric_settings(pairs: Sequence[str] | None) -> dict[str, dict[str, Any]]:
+    """Read settings of metrics from ``metric.name=value`` pairs.
+
+    Example:
+        >>> read_metric_settings(["swap-accuracy.source=pasted", "rps.num_draws=3"])
+        {'swap_accuracy': {'source': 'pasted'}, 'rps': {'num_draws': 3}}
+    """
+    settings: dict[str, dict[str, Any]] = {}
+    for pair in pairs or []:
+        metric, dot, rest = pair.partition(".")
+        if not dot or not metric or "=" in metric:
+            raise InvalidSettingError(
+                f"Expected a setting as metric.name=value, such as swap_accuracy.num_draws=3, but "
+                f"got {pair[:80]!r}."
+            )
+        settings.setdefault(metric.replace("-", "_"), {}).update(read_settings([rest]))
     return settings
 
 

@@ -20,6 +20,7 @@ from rightreasons.metrics.out_of_distribution import auroc as auroc
 from rightreasons.metrics.out_of_distribution import ood_auroc as ood_auroc
 from rightreasons.metrics.pixel_perturbation import PixelPerturbation as PixelPerturbation
 from rightreasons.metrics.registry import METRICS as METRICS
+from rightreasons.metrics.registry import create_metric as create_metric
 from rightreasons.metrics.registry import suitable as suitable
 from rightreasons.metrics.relative_core_sensitivity import (
     RelativeCoreSensitivity as RelativeCoreSensitivity,
@@ -58,6 +59,7 @@ __all__ = [
     "Rows",
     "SwapAccuracy",
     "auroc",
+    "create_metric",
     "ood_auroc",
     "selective_accuracy",
     "suitable",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from typing import Any
 
 from rightreasons.core.checks import Registry
 from rightreasons.datasets.dataset import Dataset
@@ -13,7 +14,7 @@ from rightreasons.metrics.mass import InputGradientMass
 from rightreasons.metrics.metric import Metric
 from rightreasons.metrics.swap_accuracy import SwapAccuracy
 
-__all__ = ["METRICS", "suitable"]
+__all__ = ["METRICS", "create_metric", "suitable"]
 
 
 def suitable(data: Dataset) -> list[Metric]:
@@ -46,3 +47,18 @@ def _metrics_of_this_package() -> Iterator[type[Metric]]:
 METRICS: Registry[Metric] = Registry(
     "metric", {metric.name: metric for metric in _metrics_of_this_package()}
 )
+
+
+def create_metric(name: str, /, *, max_samples: int | None = None, **settings: Any) -> Metric:
+    """Make a metric by name.
+
+    Args:
+        name: One of `METRICS`.
+        max_samples: Number of samples to measure, see `Metric.limit`.
+        **settings: Settings of the metric.
+
+    Example:
+        >>> create_metric("accuracy", max_samples=5).max_samples
+        5
+    """
+    return METRICS.create(name, **settings).limit(max_samples)

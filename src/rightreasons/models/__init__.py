@@ -16,6 +16,7 @@ from rightreasons.models.r4_nets import derma_net as derma_net
 from rightreasons.models.r4_nets import isic_net as isic_net
 from rightreasons.models.r4_nets import plant_net as plant_net
 from rightreasons.models.registry import create as create
+from rightreasons.models.registry import default_model as default_model
 from rightreasons.models.registry import describe as describe
 from rightreasons.models.registry import names as names
 from rightreasons.models.resnet import resnet18 as resnet18
@@ -43,6 +44,7 @@ __all__ = [
     "attention_branch",
     "binary",
     "create",
+    "default_model",
     "derma_net",
     "describe",
     "efficientnet_lite0",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import nn
@@ -23,7 +23,9 @@ from rightreasons.models.selective import abstaining, selective_net
 from rightreasons.models.small_cnn import small_cnn
 from rightreasons.models.vgg import vgg11
 
-__all__ = ["MODELS", "create", "describe", "names"]
+__all__ = ["MODELS", "create", "default_model", "describe", "names"]
+
+LARGEST_FOR_SMALL_CNN = 96
 
 _MODELS: tuple[Callable[..., nn.Module], ...] = (
     abstaining,
@@ -64,6 +66,25 @@ def describe() -> dict[str, str]:
         'Four normalised convolutions and a hidden layer, as on biased MNIST.'
     """
     return MODELS.describe()
+
+
+def default_model(shape: Sequence[int]) -> tuple[str, dict[str, Any]]:
+    """The model that a run has by default, and its settings.
+
+    Args:
+        shape: Shape of a sample: ``(C, H, W)`` for images, ``(D,)`` for a table.
+
+    Example:
+        >>> default_model((3, 64, 64)), default_model((3, 224, 224))
+        (('small_cnn', {'padding': 1}), ('resnet18', {'width': 0.25}))
+        >>> default_model((12,))
+        ('mlp', {})
+    """
+    if len(shape) != 3:
+        return "mlp", {}
+    if max(shape[1:]) <= LARGEST_FOR_SMALL_CNN:
+        return "small_cnn", {"padding": 1}
+    return "resnet18", {"width": 0.25}
 
 
 def create(name: str, *, classes: int, channels: int, size: Size, **settings: Any) -> nn.Module:

@@ -21,9 +21,9 @@ from rightreasons.core.files import (
     translate_parser_errors,
     write_atomically,
 )
-from rightreasons.datasets import Splits, load
+from rightreasons.datasets import Dataset, Splits, load
 from rightreasons.errors import CheckpointMismatchError, InvalidSettingError, RunNotFoundError
-from rightreasons.metrics import METRICS, Metric
+from rightreasons.metrics import Metric, create_metric, suitable
 from rightreasons.models import LoadedWeights, load_weights
 from rightreasons.models.own import absolute_name, check_outputs, class_number, is_own
 from rightreasons.objectives import Objective
@@ -51,20 +51,9 @@ DEEPEST = 50
 FORMAT = 1
 REQUIRED: dict[str, Any] = {"data": str, "recipe": str, "model": str, "seed": int, "metrics": dict}
 OPTIONAL: dict[str, Any] = {
-    "card": dict,
-    "data_settings": dict,
-    "data_sha256": str,
-    "diagnosis": dict,
-    "model_settings": dict,
-    "num_parameters": int,
-    "seconds": float | int,
-    "selection": dict,
-    "settings": dict,
-    "terms": dict,
-    "threads": int,
-    "training": dict,
-    "versions": dict,
-    "weights": dict,
+    "data_sha256": str, "num_parameters": int, "seconds": float | int, "threads": int,
+    **dict.fromkeys(("card", "data_settings", "diagnosis", "model_settings", "selection"), dict),
+    **dict.fromkeys(("settings", "terms", "training", "versions", "weights"), dict),
 }
 
 
@@ -76,6 +65,7 @@ class Choices:
         data: Name of the data set.
         recipe: Name of the recipe.
         model: Name of the model, or of your own as ``path.py:factory`` or ``package.module:name``.
+            ``"auto"`` is that of `default_model` for the data's shape.
         weights: File with the weights to begin with; None draws them.
         data_dir: Folder with the data set's files, if it needs any.
         data_settings: Settings of the data set. Its seed is the run's unless given here.
@@ -92,7 +82,7 @@ class Choices:
 
     data: str
     recipe: str = "erm"
-    model: str = "mlp"
+    model: str = "auto"
     weights: str | None = None
     data_dir: str | None = None
     data_settings: dict[str, Any] = field(default_factory=dict)
@@ -132,10 +122,22 @@ class Config(TrainingSettings, Choices):
     def with_whole_paths(self) -> Self:
         """The same configuration with whole paths of the data, the model's code and the weights."""
         folder, weights = (
-            None if path is None else str(Path(path).expanduser().resolve())
+            path if path is None else str(Path(path).expanduser().resolve())
             for path in (self.data_dir, self.weights)
         )
         return replace(self, data_dir=folder, weights=weights, model=absolute_name(self.model))
+
+    def for_data(self, data: Splits) -> Config:
+        """The same configuration, with what it leaves open chosen by the data.
+
+        These are the model, the batch size and the number of epochs. ``config.yaml`` and the
+        results have the values that were chosen.
+        """
+        config = self.for_samples(len(data.train))
+        if config.model != "auto":
+            return config
+        name, settings = models.default_model(data.card.shape)
+        return replace(config, model=name, model_settings={**settings, **self.model_settings})
 
     def load_data(self) -> Splits:
         """Load the data set, with the run's seed unless the settings have another."""
@@ -147,13 +149,14 @@ class Config(TrainingSettings, Choices):
         """Build the untrained model for the classes, channels and size of the data."""
         reserved = ("name", "classes", "channels", "size")
         _refuse_reserved("model_settings", self.model_settings, reserved)
-        card, settings = data.card, dict(self.model_settings)
+        chosen, card = self.for_data(data), data.card
+        settings = dict(chosen.model_settings)
         if "positive" in settings:
             settings["positive"] = class_number(card.classes, settings["positive"])
         channels, *size = card.shape
         with seeded(self.seed):
             model = models.create(
-                self.model,
+                chosen.model,
                 classes=len(card.classes),
                 channels=channels,
                 size=tuple(size),
@@ -188,8 +191,19 @@ class Config(TrainingSettings, Choices):
         _refuse_other_kind("strategy", self.strategy, STRATEGIES, RECIPES)
         return STRATEGIES.create(self.strategy, **self.strategy_settings)
 
-    def build_metrics(self, split: str = "test") -> list[Metric | str] | None:
-        """Build the metrics of a split; None if none are named."""
+    def build_metrics(
+        self, split: str = "test", data: Dataset | None = None
+    ) -> list[Metric | str] | None:
+        """Build the metrics of a split; None if none are named and all have their defaults.
+
+        Args:
+            split: Name of the part of the data.
+            data: The part itself. With it, settings alone may be given: the metrics are then
+                those that suit the data, and those with settings.
+        """
+        if self.metrics is None and self.metric_settings and data is not None:
+            named = dict.fromkeys([metric.name for metric in suitable(data)])
+            return replace(self, metrics=[*(named | self.metric_settings)]).build_metrics(split)
         on_validation = self.metrics if self.validation_metrics is None else self.validation_metrics
         known = {*(self.metrics or ()), *(on_validation or ())}
         unknown = sorted(set(self.metric_settings) - known)
@@ -201,7 +215,7 @@ class Config(TrainingSettings, Choices):
         names = on_validation if split == "validation" else self.metrics
         if names is None:
             return None
-        return [_metric(name, **self.metric_settings.get(name, {})) for name in names]
+        return [create_metric(name, **self.metric_settings.get(name, {})) for name in names]
 
 
 def _refuse_reserved(what: str, settings: dict[str, Any], reserved: tuple[str, ...]) -> None:
@@ -221,10 +235,6 @@ def _refuse_other_kind(kind: str, name: str, known: Registry[Any], others: Regis
             f"Expected a {kind}, but {name!r} is a {others.kind}. Use --{others.kind} {name} "
             f"({others.kind}={name!r} in Python)."
         )
-
-
-def _metric(name: str, /, *, max_samples: int | None = None, **settings: Any) -> Metric:
-    return METRICS.create(name, **settings).limit(max_samples)
 
 
 def save_config(folder: Path, config: Config) -> None:

@@ -16,7 +16,7 @@ A strategy of several fits has a folder for each, see `Stages`, in place of a ch
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -161,8 +161,9 @@ def train_run(
     """
     objective, strategy = config.build_objective(), config.build_strategy()
     data = data or config.load_data()
+    config = config.for_data(data)
     parts = {"test": data.test, "validation": data.val, **data.more_tests}
-    metrics = {split: config.build_metrics(split) for split in parts}
+    metrics = {split: config.build_metrics(split, part) for split, part in parts.items()}
     for split, part in parts.items():
         if part is not None and metrics[split] is not None:
             prepare_metrics(metrics[split], part)
@@ -214,6 +215,7 @@ def evaluate_run(
     folder: str | Path,
     metrics: Sequence[str] | None = None,
     *,
+    metric_settings: Mapping[str, dict[str, Any]] | None = None,
     data_dir: str | None = None,
     max_samples: int | None = None,
     max_rows: int | None = None,
@@ -224,6 +226,7 @@ def evaluate_run(
     Args:
         folder: Folder of the run.
         metrics: Names of metrics, with the settings the run gave them; None is the run's metrics.
+        metric_settings: Settings of metrics by name, in place of the run's.
         data_dir: Folder with the data set's files, if it is not the run's.
         max_samples: Number of samples to measure; None leaves it to each metric.
         max_rows: Most rows in any pass; None is the run's, or else what fits a memory budget.
@@ -234,13 +237,17 @@ def evaluate_run(
     """
     run = Run.open(folder, data_dir)
     config, model = run.config, run.model
+    settings = {**config.metric_settings, **(metric_settings or {})}
+    config = replace(config, metric_settings=settings)
     if metrics:
-        settings = {name: config.metric_settings.get(name, {}) for name in metrics}
-        config = replace(config, metrics=list(metrics), metric_settings=settings)
+        given = {name: settings[name] for name in metrics if name in settings}
+        unread = sorted(set(metric_settings or {}) - set(metrics))
+        given |= {name: settings[name] for name in unread}  # refused below, by name
+        config = replace(config, metrics=list(metrics), metric_settings=given)
     values = evaluate(
         model,
         run.data.test,
-        config.build_metrics(),
+        config.build_metrics("test", run.data.test),
         max_samples=max_samples,
         max_rows=config.max_rows if max_rows is None else max_rows,
         progress=progress,

@@ -68,7 +68,7 @@ def diagnose_training(training: Training, masks: MaskFacts) -> Diagnosis:
             training.model,
             training.data,
             training.validation,
-            batch_size=training.settings.batch_size,
+            batch_size=training.settings.known("batch_size"),
         )
     diagnosis = diagnose(
         history[-1].get("accuracy", 0.0),

@@ -80,7 +80,7 @@ def fit(
     *,
     epochs: int,
     validation: Dataset | Batch | None = None,
-    batch_size: int = DEFAULTS.batch_size,
+    batch_size: int | None = DEFAULTS.batch_size,
     lr: float = DEFAULTS.lr,
     optimizer: OptimizerLike = DEFAULTS.optimizer,
     scheduler: SchedulerLike = DEFAULTS.scheduler,
@@ -119,7 +119,7 @@ def fit(
         data: Training data.
         epochs: Passes over the data.
         validation: Data to measure after each epoch.
-        batch_size: Samples in a batch, over all processes.
+        batch_size: Samples in a batch, over all processes; None is 32 to 128, by their number.
         lr: Learning rate, if ``optimizer`` is a name.
         optimizer: ``"adam"``, ``"adamw"``, ``"sgd"``, or a function of the parameters.
         scheduler: ``"cosine"``, ``"constant"``, ``"step"``, or a function of the optimizer and the
@@ -160,6 +160,7 @@ def fit(
     """
     settings = TrainingSettings.from_arguments(locals()).checked()
     data = as_dataset(data, seed=settings.seed)
+    settings = settings.for_samples(len(data))
     validation = None if validation is None else as_dataset(validation)
     check_selection(settings.select, validation)
     if tensorboard and out is None:
@@ -170,8 +171,8 @@ def fit(
         fabric = fabric or launch_fabric(settings.accelerator, settings.devices, settings.precision)
         training = prepare(model, objective, data, validation, settings, fabric, folder)
         log = TrainingLog(
-            num_updates=settings.epochs * training.schedule.num_updates,
-            num_epochs=settings.epochs,
+            num_updates=settings.known("epochs") * training.schedule.num_updates,
+            num_epochs=settings.known("epochs"),
             folder=folder if fabric.is_global_zero else None,
             progress=progress if fabric.is_global_zero else False,
             tensorboard=tensorboard,
@@ -192,7 +193,7 @@ def _train(
 ) -> None:
     progress, schedule, saved = training.progress, training.schedule, time.monotonic()
     log.restart(progress.history)
-    for epoch in range(progress.epoch, training.settings.epochs):
+    for epoch in range(progress.epoch, training.settings.known("epochs")):
         clock = time.monotonic()
         training.objective.begin_epoch(epoch)
         updates = schedule.updates(epoch)[progress.update :]

@@ -62,17 +62,17 @@ def prepare(
     }
     schedule = Schedule(
         size=len(data),
-        batch_size=settings.batch_size,
+        batch_size=settings.known("batch_size"),
         accumulate=settings.accumulate,
         seed=settings.seed,
         rank=fabric.global_rank,
         world_size=fabric.world_size,
     )
-    objective.prepare(data, num_passes=settings.epochs * schedule.num_passes)
+    objective.prepare(data, num_passes=settings.known("epochs") * schedule.num_passes)
     optimizer, scheduler = make_optimizer(
         _parameter_groups(model, settings, data),
         settings,
-        num_updates=settings.epochs * schedule.num_updates,
+        num_updates=settings.known("epochs") * schedule.num_updates,
     )
     record |= {"optimizer": type(optimizer).__name__, "scheduler": type(scheduler).__name__}
     wrapped, stepper = fabric.setup(model, optimizer)

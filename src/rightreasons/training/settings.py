@@ -49,6 +49,8 @@ LARGEST = 2**31 - 1
 FLOATS = ("lr", "clip", "momentum", "weight_decay", "step_factor", "body_lr")
 LATER = ("momentum", "weight_decay", "step_epochs", "step_factor", "freeze", "body_lr")
 """Settings that results name only where they were changed: older results do not have them."""
+BATCHES, SMALLEST_BATCH, LARGEST_BATCH = 32, 32, 128
+UPDATES, FEWEST_EPOCHS, MOST_EPOCHS = 1000, 10, 100
 
 MACHINE = ("accelerator", "devices")
 """Settings that say where a training runs, not what it computes."""
@@ -67,12 +69,18 @@ class TrainingSettings:
     `fit`: configurations, strategies, results and the command line follow.
 
     Example:
-        >>> TrainingSettings(epochs=3).batch_size
-        128
+        >>> chosen = TrainingSettings(epochs=3).for_samples(1000)
+        >>> chosen.epochs, chosen.batch_size
+        (3, 32)
     """
 
-    epochs: int = setting(10, "Passes over the data.")
-    batch_size: int = setting(128, "Samples in a batch, over all processes.")
+    epochs: int | None = setting(
+        None,
+        "Passes over the data; if not given 10, or as many as make 1,000 updates (100 at most).",
+    )
+    batch_size: int | None = setting(
+        None, "Samples in a batch, over all processes; from 32 to 128 by their number if not given."
+    )
     lr: float = setting(1e-3, "Learning rate.")
     optimizer: OptimizerLike = setting("adam", "Optimizer: adam, adamw or sgd.")
     scheduler: SchedulerLike = setting(
@@ -112,6 +120,32 @@ class TrainingSettings:
     def to_record(self) -> dict[str, Any]:
         """What a checkpoint keeps: every setting but where the training runs."""
         return {name: value for name, value in self.to_arguments().items() if name not in MACHINE}
+
+    def for_samples(self, num_samples: int) -> Self:
+        """The same settings, with those that are None chosen by the number of training samples.
+
+        A batch is about a 32nd of the data, as a power of two from 32 to 128. There are 10 epochs,
+        or as many as make 1,000 updates, 100 at most: 1,000 images get 32 epochs of 32 updates.
+
+        Args:
+            num_samples: Number of training samples.
+        """
+        batch_size = self.batch_size
+        if batch_size is None:
+            nearest = 2 ** round(math.log2(max(1, num_samples) / BATCHES))
+            batch_size = min(max(nearest, SMALLEST_BATCH), LARGEST_BATCH)
+        epochs = self.epochs
+        if epochs is None:
+            updates = max(1, math.ceil(num_samples / (batch_size * self.accumulate)))
+            epochs = min(max(math.ceil(UPDATES / updates), FEWEST_EPOCHS), MOST_EPOCHS)
+        return replace(self, batch_size=batch_size, epochs=epochs)
+
+    def known(self, name: Literal["epochs", "batch_size"]) -> int:
+        """The value of a setting that must have been chosen, by a user or `for_samples`."""
+        value: int | None = getattr(self, name)
+        if value is None:
+            raise InvalidSettingError(f"Expected `{name}` as a number, but got None. Set one.")
+        return value
 
     def checked(self) -> Self:
         """The same settings as plain Python numbers, which a checkpoint can hold.
@@ -259,8 +293,9 @@ def make_optimizer(
         optimizer = settings.optimizer(parameters)  # type: ignore[arg-type]
     name_or_function, steps = settings.scheduler, {}
     if name_or_function == "step":
-        epochs = settings.step_epochs or math.ceil(settings.epochs / 3)
-        steps = {"every": epochs / settings.epochs, "factor": settings.step_factor}
+        all_epochs = settings.known("epochs")
+        epochs = settings.step_epochs or math.ceil(all_epochs / 3)
+        steps = {"every": epochs / all_epochs, "factor": settings.step_factor}
     make_scheduler: Callable[..., optim.lr_scheduler.LRScheduler] = (
         SCHEDULERS[name_or_function] if isinstance(name_or_function, str) else name_or_function
     )
