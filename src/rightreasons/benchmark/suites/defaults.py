@@ -11,6 +11,7 @@ from rightreasons.benchmark.suite import Budget, Method, Overrides, Suite, Varia
 from rightreasons.benchmark.suites.defaults_sets import (
     CASES,
     DEVELOPMENT,
+    FEW_MASKS,
     GRIDS,
     NATURAL,
     NO_SHORTCUT,
@@ -25,6 +26,7 @@ __all__ = [
     "GUIDED",
     "NETS",
     "ORACLE",
+    "PREDICTED",
     "REFERENCES",
     "defaults",
     "variant_name",
@@ -38,6 +40,8 @@ GUIDED = (
 )
 """Recipes that learn from masks, none of them tuned here."""
 
+PREDICTED = "counterexamples, predicted masks"
+"""ReFF's annotator learns from the few masks and predicts the others; then counterexamples."""
 CONTROLLED = {f"{name}, controlled": name for name in ("r3", "adv_r4")}
 """The same recipes with a controlled weight, and the model as at test time for the penalty."""
 
@@ -151,6 +155,11 @@ def _methods() -> list[Method]:
             }
             for name, recipe in CONTROLLED.items()
         },
+        PREDICTED: {
+            **recipes["counterexamples"],
+            "strategy": "reff",
+            "strategy_settings": dict(STRATEGIES.settings("reff")),
+        },
         MASKTUNE: {
             "recipe": "erm",
             "strategy": "masktune",
@@ -178,7 +187,7 @@ def _blocks() -> list[tuple[str, str, Sequence[str]]]:
         ("decoy_digits", MLP, tuple(name for name in GUIDED if name != "reff")),
         ("pets_tag", RESNET, _CORE),
         ("pets_tag", EFFICIENTNET, ("counterexamples", "r3", "adv_r4", "r3, controlled")),
-        *((name, SMALL_CNN, _CORE) for name in CASES),
+        *((name, SMALL_CNN, (*_CORE, PREDICTED) if name == FEW_MASKS else _CORE) for name in CASES),
         ("pets_band", SMALL_CNN, _CORE),
         ("decoy_ham", SMALL_CNN, _CORE),
         ("textured_mnist", SMALL_CNN, everything),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rightreasons.benchmark.suite import Grid, Overrides
 
-__all__ = ["CASES", "DEVELOPMENT", "GRIDS", "NATURAL", "NO_SHORTCUT", "TEST"]
+__all__ = ["CASES", "DEVELOPMENT", "FEW_MASKS", "GRIDS", "NATURAL", "NO_SHORTCUT", "TEST"]
 
 PHOTO_SIZE = 48
 _FEW = {"num_validation": 200, "num_test": 1000}
@@ -77,9 +77,9 @@ GRIDS: Mapping[str, Mapping[str, Grid]] = {
 }
 """An oracle of skin lesions sees as many artefacts in training as at test."""
 
-NO_SHORTCUT = "pets_tag, no shortcut"
+FEW_MASKS, NO_SHORTCUT = "pets_tag, 20 masks", "pets_tag, no shortcut"
 CASES: Mapping[str, Overrides] = {
-    "pets_tag, 20 masks": {
+    FEW_MASKS: {
         **_PETS_TAG,
         "data_settings": {**_PETS["data_settings"], "num_masks": 20},
     },
