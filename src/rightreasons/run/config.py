@@ -51,7 +51,10 @@ DEEPEST = 50
 FORMAT = 1
 REQUIRED: dict[str, Any] = {"data": str, "recipe": str, "model": str, "seed": int, "metrics": dict}
 OPTIONAL: dict[str, Any] = {
-    "data_sha256": str, "num_parameters": int, "seconds": float | int, "threads": int,
+    "data_sha256": str,
+    "num_parameters": int,
+    "seconds": float | int,
+    "threads": int,
     **dict.fromkeys(("card", "data_settings", "diagnosis", "model_settings", "selection"), dict),
     **dict.fromkeys(("settings", "terms", "training", "versions", "weights"), dict),
 }
