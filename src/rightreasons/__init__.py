@@ -14,6 +14,7 @@ from rightreasons import bounds as bounds
 from rightreasons import datasets as datasets
 from rightreasons import errors as errors
 from rightreasons import explainers as explainers
+from rightreasons import integrations as integrations
 from rightreasons import metrics as metrics
 from rightreasons import models as models
 from rightreasons import objectives as objectives
@@ -52,6 +53,7 @@ __all__ = [
     "evaluate",
     "explainers",
     "fit",
+    "integrations",
     "metrics",
     "models",
     "objectives",

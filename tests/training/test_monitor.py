@@ -363,3 +363,38 @@ def test_what_is_saved_is_the_state_before_the_bad_pass(tmp_path):
     assert saved["model"]["net.1.num_batches_tracked"] == 5
     assert saved["objective"]["terms.group_dro.log_weights"].isfinite().all()
     assert saved["position"]["sums"]["samples"] == 16  # the epoch's first update, not the bad one
+
+
+def test_a_log_function_gets_every_number_of_an_epoch():
+    rows = []
+    data = rr.Batch(x=torch.rand(8, 3), y=torch.arange(8) % 2, mask=torch.ones(8, 3))
+    fitted = rr.fit(
+        nn.Linear(3, 2),
+        rr.recipes.r3(weight=2.0),
+        data,
+        validation=data,
+        epochs=2,
+        progress=False,
+        log=lambda numbers, step: rows.append((step, numbers)),
+    )
+    assert [step for step, _ in rows] == [1, 2]
+    for (_, numbers), kept in zip(rows, fitted.history, strict=True):
+        assert all(type(value) is float for value in numbers.values())
+        assert numbers["parts/r3"] == kept["parts"]["r3"]
+        assert numbers["weights/r3"] == 2.0
+        assert numbers["validation/accuracy"] == kept["validation"]["accuracy"]
+        assert numbers["lr"] == kept["lr"]
+
+
+def test_a_log_that_fails_costs_no_training(caplog):
+    def log(numbers, step):
+        raise ConnectionError("no route")
+
+    data = rr.Batch(x=torch.rand(8, 3), y=torch.arange(8) % 2)
+    with caplog.at_level(logging.WARNING, logger="rightreasons"):
+        fitted = rr.fit(nn.Linear(3, 2), rr.recipes.erm(), data, epochs=2, progress=False, log=log)
+    assert len(fitted.history) == 2
+    assert "epoch 1: `log` failed, training goes on: ConnectionError: no route" in caplog.text
+    for wrong in (lambda numbers: None, 3):
+        with pytest.raises(rr.errors.InvalidSettingError, match=r"called as log\(numbers, step="):
+            rr.fit(nn.Linear(3, 2), rr.recipes.erm(), data, epochs=1, log=wrong)

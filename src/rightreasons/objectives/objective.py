@@ -72,6 +72,21 @@ class Loss:
         """Add the gradient of ``total`` to the parameters' ``.grad``: ``total.backward()``."""
         self.total.backward()  # type: ignore[no-untyped-call]
 
+    def as_dict(self) -> dict[str, Tensor | float]:
+        """``loss`` with its graph, ``parts/NAME`` without one, and ``weights/NAME``.
+
+        A `LightningModule` may return it from ``training_step`` and give it to ``log_dict``.
+
+        Example:
+            >>> from rightreasons.objectives import CrossEntropy
+            >>> batch = Batch(x=torch.rand(4, 3), y=torch.tensor([0, 1, 0, 1]))
+            >>> sorted(CrossEntropy().as_objective()(nn.Linear(3, 2), batch).as_dict())
+            ['loss', 'parts/cross_entropy', 'weights/cross_entropy']
+        """
+        parts = {f"parts/{name}": part.detach() for name, part in self.parts.items()}
+        weights = {f"weights/{name}": weight for name, weight in self.weights.items()}
+        return {"loss": self.total, **parts, **weights}
+
 
 class _Summand(nn.Module, ABC):
     """A term or an objective: both can be added and scaled."""
@@ -334,6 +349,10 @@ class Objective(_Summand):
     def _weighted_terms(self) -> list[tuple[str, Term, Weight | OwnWeight]]:
         return [(name, self.terms[name], self._weights[name]) for name in self.terms]  # type: ignore[misc]
 
+    def _with_terms(self, terms: list[tuple[str, Term, Weight | OwnWeight]]) -> Objective:
+        settings = {"frozen_statistics": self.frozen_statistics, "max_rows": self.max_rows}
+        return Objective(terms, **settings)  # type: ignore[arg-type]
+
 
 def snake_case(name: str) -> str:
     """The name of a class as terms are called in an objective.
@@ -364,11 +383,8 @@ def _sum(left: Objective, right: Objective) -> Objective:
 
 
 def _scaled(objective: Objective, weight: Weight) -> Objective:
-    return Objective(
-        [(n, term, scale_weight(old, weight)) for n, term, old in objective._weighted_terms()],
-        frozen_statistics=objective.frozen_statistics,
-        max_rows=objective.max_rows,
-    )
+    terms = objective._weighted_terms()
+    return objective._with_terms([(n, term, scale_weight(old, weight)) for n, term, old in terms])
 
 
 def _unique(name: str, taken: nn.ModuleDict) -> str:
@@ -392,8 +408,4 @@ def with_task(objective: Objective, term: Term) -> Objective:
         {'cvar': 1.0, 'weight_decay': 0.1}
     """
     penalties = [part for part in objective._weighted_terms() if not part[1].is_task]
-    return Objective(
-        [(term.name, term, 1.0), *penalties],
-        frozen_statistics=objective.frozen_statistics,
-        max_rows=objective.max_rows,
-    )
+    return objective._with_terms([(term.name, term, 1.0), *penalties])

@@ -24,8 +24,10 @@ from rightreasons.training.distributed import Interrupts, agree, hold, launch_fa
 from rightreasons.training.evaluate import evaluate
 from rightreasons.training.examination import MaskFacts
 from rightreasons.training.monitor import (
+    Log,
     TrainingLog,
     check_gradient_norm,
+    check_log,
     refuse_non_finite_loss,
     watch_gradients,
 )
@@ -99,6 +101,7 @@ def fit(
     checkpoint_seconds: float = 60.0,
     progress: bool | None = None,
     tensorboard: bool = False,
+    log: Log | None = None,
     precision: str = DEFAULTS.precision,
     accelerator: str = DEFAULTS.accelerator,
     devices: int = DEFAULTS.devices,
@@ -144,6 +147,10 @@ def fit(
         checkpoint_seconds: Seconds between two checkpoints; the end is always saved.
         progress: Whether to show a live line; None does so on a terminal.
         tensorboard: Whether to write for TensorBoard too.
+        log: Function that is called after each epoch as ``log(numbers, step=epoch)``, such as
+            ``wandb.log`` or ``mlflow.log_metrics``. ``numbers`` is the row of the history as one
+            dict of floats: ``"parts/r3"``, ``"validation/accuracy"``. If it fails, that is logged
+            as a warning and the training goes on.
         precision: Numeric precision for Lightning Fabric: ``"32-true"``, ``"bf16-mixed"``, ...
         accelerator: Device for Fabric: ``"cpu"``, ``"cuda"``, ``"auto"``.
         devices: Number of processes to start; ``torchrun`` starts its own.
@@ -163,6 +170,7 @@ def fit(
     settings = settings.for_samples(len(data))
     validation = None if validation is None else as_dataset(validation)
     check_selection(settings.select, validation)
+    check_log(log)
     if tensorboard and out is None:
         raise InvalidSettingError("Expected `out` (--out) for TensorBoard's files, but got none.")
     folder = None if out is None else writable_folder(out)
@@ -170,12 +178,13 @@ def fit(
         objective = copy.deepcopy(objective.as_objective())  # a fit begins with what was asked for
         fabric = fabric or launch_fabric(settings.accelerator, settings.devices, settings.precision)
         training = prepare(model, objective, data, validation, settings, fabric, folder)
-        log = TrainingLog(
+        monitor = TrainingLog(
             num_updates=settings.known("epochs") * training.schedule.num_updates,
             num_epochs=settings.known("epochs"),
             folder=folder if fabric.is_global_zero else None,
             progress=progress if fabric.is_global_zero else False,
             tensorboard=tensorboard,
+            log=log if fabric.is_global_zero else None,
         )
         masks = inspect_masks(data, fabric)
         if not model.training:
@@ -183,8 +192,8 @@ def fit(
         rest_frozen_layers(model, settings)
         with seeded(settings.seed + fabric.global_rank):
             training.restore(resume=resume)
-            with log, Interrupts() as interrupts:
-                _train(training, log, interrupts, checkpoint_seconds)
+            with monitor, Interrupts() as interrupts:
+                _train(training, monitor, interrupts, checkpoint_seconds)
         return _finish(training, masks)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,22 +16,42 @@ from rich.progress import Progress, TextColumn, TimeRemainingColumn
 from rightreasons.core.files import not_writable, write_atomically
 from rightreasons.core.norms import gradient_norm
 from rightreasons.core.progress import live_bar
-from rightreasons.errors import MissingExtraError, NonFiniteLossError
+from rightreasons.errors import InvalidSettingError, MissingExtraError, NonFiniteLossError
 from rightreasons.objectives import Loss
 from rightreasons.training.distributed import agree, gather
 from rightreasons.training.state import Training
 from rightreasons.types import Batch
 
 __all__ = [
+    "Log",
     "TrainingLog",
     "check_gradient_norm",
+    "check_log",
     "gradient_norms",
     "keep_stronger",
     "refuse_non_finite_loss",
     "watch_gradients",
 ]
 
+Log = Callable[..., object]
+"""A function ``log(numbers, step=epoch)``, such as ``wandb.log`` or ``mlflow.log_metrics``."""
+
 logger = logging.getLogger("rightreasons")
+
+
+def check_log(log: Log | None) -> None:
+    """Raise for a function that cannot be called as ``log(numbers, step=epoch)``."""
+    if log is None:
+        return
+    try:
+        inspect.signature(log).bind({}, step=1)
+    except ValueError:  # some built-in functions do not tell their arguments
+        return
+    except TypeError as error:
+        raise InvalidSettingError(
+            "Expected `log` to be a function that is called as log(numbers, step=epoch), but got "
+            f"{log!r}. Use `lambda numbers, step: ...`."
+        ) from error
 
 
 class TrainingLog:
@@ -41,6 +63,7 @@ class TrainingLog:
         folder: Folder for ``log.jsonl``, one line per epoch; None writes nothing.
         progress: Whether to show a live line; None does so on a terminal only.
         tensorboard: Whether to write for TensorBoard too, under ``folder/tensorboard``.
+        log: Function that gets all numbers of an epoch, and the epoch; None calls nothing.
     """
 
     def __init__(
@@ -51,7 +74,9 @@ class TrainingLog:
         folder: Path | None,
         progress: bool | None,
         tensorboard: bool,
+        log: Log | None = None,
     ) -> None:
+        self._log = log
         self._num_updates, self._num_epochs = num_updates, num_epochs
         self._path = None if folder is None else folder / "log.jsonl"
         self._writer = _summary_writer(folder) if tensorboard and folder is not None else None
@@ -100,8 +125,18 @@ class TrainingLog:
             except OSError as error:
                 raise not_writable(self._path, error) from error
         if self._writer is not None:
-            for name, value in _scalars(row):
+            for name, value in _scalars(row).items():
                 self._writer.add_scalar(name, value, row["epoch"])
+        if self._log is not None:
+            try:
+                self._log(_scalars(row), step=row["epoch"])
+            except Exception as error:  # a lost connection must not cost a training
+                logger.warning(
+                    "epoch %d: `log` failed, training goes on: %s: %s",
+                    row["epoch"],
+                    type(error).__name__,
+                    error,
+                )
         stride = max(self._num_epochs // 10, 1)
         if self._bar is not None or row["epoch"] % stride:
             return
@@ -188,13 +223,14 @@ def _join(names: list[str]) -> str:
     return " + ".join(f"`{name}`" for name in names)
 
 
-def _scalars(row: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:
-    scalars = []
+def _scalars(row: dict[str, Any], prefix: str = "") -> dict[str, float]:
+    """Every number of a row, those of inner tables as ``table/name``."""
+    scalars: dict[str, float] = {}
     for name, value in row.items():
         if isinstance(value, dict):
-            scalars += _scalars(value, f"{prefix}{name}/")
+            scalars |= _scalars(value, f"{prefix}{name}/")
         elif isinstance(value, int | float):
-            scalars.append((f"{prefix}{name}", float(value)))
+            scalars[f"{prefix}{name}"] = float(value)
     return scalars
 
 
