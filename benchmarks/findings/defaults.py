@@ -171,6 +171,8 @@ def recipe_table() -> str:
     for method in (*GUIDED, *CONTROLLED):
         columns = [gaps(method, sets) for sets in (DEVELOPMENT, TEST)]
         everything = [*columns[0], *columns[1]]
+        if not everything:
+            continue  # not run yet
         shown = [f"{100 * fmean(one):.1f} ({len(one)})" if one else "–" for one in columns]
         rows.append(
             (

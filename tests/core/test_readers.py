@@ -155,8 +155,11 @@ def test_an_image_that_is_a_pipe_is_refused(tmp_path):
             {"frozen_statistics": "false"},
             "`frozen_statistics` to be True or False, but got 'false'",
         ),
-        ({"epochs": 1.5}, "`epochs` to be a whole number, but got 1.5. Set it with --epochs"),
-        ({"epochs": True}, "`epochs` to be a whole number, but got True"),
+        (
+            {"epochs": 1.5},
+            "`epochs` to be a whole number or None, but got 1.5. Set it with --epochs",
+        ),
+        ({"epochs": True}, "`epochs` to be a whole number or None, but got True"),
         ({"lr": "0.1"}, "`lr` to be a number, but got '0.1'"),
         ({"settings": ["weight"]}, r"`settings` to be settings by name, but got \['weight'\]"),
         ({"settings": {1: 2}}, "`settings` to be settings by name"),
@@ -177,10 +180,10 @@ def test_a_setting_of_another_type_is_refused_by_name(setting, words, tmp_path):
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ({"epochs": 1.5}, "`epochs` to be a whole number, but got 1.5"),
+        ({"epochs": 1.5}, "`epochs` to be a whole number or None, but got 1.5"),
         ({"epochs": 10**40}, "`epochs` below 4611686018427387904, but got 1000"),
         ({"seed": 10**40}, "`seed` below 4611686018427387904, but got 1000"),
-        ({"batch_size": "8"}, "`batch_size` to be a whole number, but got '8'"),
+        ({"batch_size": "8"}, "`batch_size` to be a whole number or None, but got '8'"),
     ],
 )
 def test_a_fit_refuses_numbers_that_are_none(setting, words):

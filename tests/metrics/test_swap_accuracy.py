@@ -19,11 +19,11 @@ def measured(model, data, **options):
 
 
 def reader(feature):
-    """A model with the logits ``(1 - feature, feature)``."""
+    """A model with the logits ``(2 - 2 feature, 2 feature)``."""
     model = nn.Linear(3, 2)
     model.weight.data.zero_()
-    model.weight.data[:, feature] = torch.tensor([-1.0, 1.0])
-    model.bias.data = torch.tensor([1.0, 0.0])
+    model.weight.data[:, feature] = torch.tensor([-2.0, 2.0])
+    model.bias.data = torch.tensor([2.0, 0.0])
     return model
 
 
@@ -81,7 +81,7 @@ class Recorder(nn.Module):
 
     def forward(self, x):
         self.seen.append(x.detach().clone())
-        return torch.stack([1 - x[:, 0], x[:, 0]], dim=1)
+        return 2 * torch.stack([1 - x[:, 0], x[:, 0]], dim=1)
 
 
 def test_the_masked_values_are_those_of_other_samples():

@@ -115,6 +115,7 @@ def test_settings_reach_the_terms(name):
 def test_class_weights_reach_the_cross_entropy(name):
     objective = RECIPES.create(name, class_weights=[1.0, 2.0])
     attacked = objective.terms["adversarial_training"] if name.startswith("at_") else None
+    attacked = objective.terms["counter_examples"] if name == "counterexamples" else attacked
     task = attacked.task if attacked is not None else objective.terms["cross_entropy"]
     assert task.class_weights.tolist() == [1, 2]
 
