@@ -21,7 +21,8 @@ def test_every_method_has_candidates_and_a_recipe():
     for name, overrides in reff.METHODS.items():
         for candidate in reff.GRIDS[name]:
             settings = {**overrides.get("settings", {}), **candidate.get("settings", {})}
-            assert RECIPES.create(overrides["recipe"], **settings).weights["cross_entropy"] == 1
+            weights = RECIPES.create(overrides["recipe"], **settings).weights
+            assert weights["counter_examples" if name == "counterexamples" else "cross_entropy"] == 1
 
 
 @pytest.mark.parametrize("name", ["baseline", "ABN"])

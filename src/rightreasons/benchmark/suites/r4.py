@@ -55,6 +55,7 @@ METHODS: Mapping[str, Overrides] = {
     "Rand-R4": {"recipe": "rand_r4"},
     "Adv-R4": {"recipe": "adv_r4"},
     "Cert-R4": {"recipe": "cert_r4"},
+    "counterexamples": {"recipe": "counterexamples"},
     "oracle": {"recipe": "erm", "data_settings": {"oracle": True}},
 }
 
@@ -87,6 +88,7 @@ DERM: Overrides = {
 
 
 _RATES: Grid = [{"lr": rate} for rate in (1e-3, 2e-3, 4e-3)]
+_SOURCES = make_grid(source=("mix", "samples", "noise"))
 _DERM_RATES: Grid = [{"lr": rate} for rate in (5e-4, 1e-3)]
 
 MNIST_GRIDS: Mapping[str, Grid] = {
@@ -98,6 +100,7 @@ MNIST_GRIDS: Mapping[str, Grid] = {
     "Rand-R4": make_grid(weight=(100.0, 30.0, 10.0)),
     "Adv-R4": make_grid(weight=(100.0, 30.0, 10.0)),
     "Cert-R4": make_grid(weight=(30.0, 10.0, 3.0)),
+    "counterexamples": _SOURCES,
     "oracle": _RATES,
 }
 ABLATION_GRIDS: Mapping[str, Grid] = {
@@ -119,6 +122,7 @@ DERM_GRIDS: Mapping[str, Grid] = {
         {"settings": {"weight": weight, "epsilon": epsilon, "norm": "l2", "ramp": 0.6}}
         for weight, epsilon in ((0.1, 0.003), (0.03, 0.01))
     ],
+    "counterexamples": _SOURCES[:2],
     "oracle": _DERM_RATES,
 }
 
@@ -143,6 +147,8 @@ PROTOCOL = (
     "Decoy DERM has images of 28 × 28 in place of 64 × 64, in batches of 64 (paper: 256).",
     "ERM and the oracle have no penalty to tune, so their candidates are learning rates. The "
     "oracle is ERM where patches of random colour tell nothing.",
+    "The paper has no counterexamples: cross-entropy on copies whose masked pixels come from "
+    "elsewhere. Their candidates are sources: a mix, other samples, noise (not on Decoy DERM).",
 )
 
 
@@ -186,6 +192,8 @@ def scale_weights(
 ) -> dict[str, Grid]:
     """Divide weights by the fraction of samples with a mask, so that each counts as before.
 
+    Candidates without a weight stay as they are.
+
     Example:
         >>> scale_weights({"R3": [{"settings": {"weight": 30.0}}]}, 0.2, ["R3"])
         {'R3': [{'settings': {'weight': 150.0}}]}
@@ -224,5 +232,7 @@ def budgets(derm: Collection[str] = (), seeds: Sequence[int] = (0, 1, 2)) -> dic
 
 def _scale_weight(candidate: Overrides, fraction: float) -> dict[str, Any]:
     settings = dict(candidate["settings"])
+    if "weight" not in settings:
+        return dict(candidate)
     settings["weight"] = float(f"{settings['weight'] / fraction:.6g}")
     return {**candidate, "settings": settings}

@@ -10,8 +10,8 @@ from rightreasons.benchmark.suites import r4
 __all__ = ["r4_corruption", "r4_mask_fraction", "r4_model_size", "r4_weight_decay"]
 
 MASK_FRACTION = 0.2
-MNIST_METHODS = ("R3", "Adv-R4", "Cert-R4")
-DERM_METHODS = ("R3", "Cert-R4")
+MNIST_METHODS = ("R3", "Adv-R4", "Cert-R4", "counterexamples")
+DERM_METHODS = ("R3", "Cert-R4", "counterexamples")
 
 FRACTION_PROTOCOL = (
     "Weights of gradient penalties are divided by the share of samples with a mask, so that each "
@@ -89,7 +89,7 @@ def _percent(fraction: float) -> str:
 
 
 KINDS = ("misposition", "shift", "shrink", "dilation")
-CORRUPTION_METHODS = ("R3", "Cert-R4")
+CORRUPTION_METHODS = ("R3", "Cert-R4", "counterexamples")
 
 CORRUPTION_PROTOCOL = (
     "All training masks are corrupted, in the way a variant is named by.",
