@@ -2,9 +2,9 @@
 
     python benchmarks/write_tables.py [docs/results/r4.md ...]
 
-The pages are docs/results/<paper>.md, benchmarks/results/<paper>/tables.md and
-docs/reference/promises.md. A page has three kinds of places. The first takes what
-`rightreasons bench show` prints:
+The pages are docs/results/<paper>.md, benchmarks/results/<paper>/tables.md,
+docs/reference/promises.md and README.md, which shows the defaults. A page has three kinds of
+places. The first takes what `rightreasons bench show` prints:
 
     <!-- bench show r4-table1 --out benchmarks/results/r4 -->
     <!-- end -->
@@ -37,14 +37,17 @@ VALUE = re.compile(r"[-−+]?[\d.,]*(?:e-?\d+)?<!--(?P<name>[\w-]+)-->")
 
 
 def pages() -> list[Path]:
-    """List the findings pages, the tables and the promises."""
+    """List the findings pages, the tables, the promises and the README."""
     tables = (ROOT / "benchmarks" / "results").glob("*/tables.md")
     promises = ROOT / "docs" / "reference" / "promises.md"
-    return sorted([*(ROOT / "docs" / "results").glob("*.md"), *tables, promises])
+    results = (ROOT / "docs" / "results").glob("*.md")
+    return sorted([*results, *tables, promises, ROOT / "README.md"])
 
 
 def paper_of(page: Path) -> str:
     """Name the paper of a page, which is a module in benchmarks/findings."""
+    if page.name == "README.md":
+        return "defaults"
     return page.parent.name if page.name == "tables.md" else page.stem
 
 

@@ -194,6 +194,25 @@ def recipe_table() -> str:
     return markdown(header, rows)
 
 
+def short_table() -> str:
+    """Show every block in a line: ERM, the recipes that run in all blocks, and the reference."""
+    rows = []
+    for kind, sets in (("development", DEVELOPMENT), ("test", TEST)):
+        for data, net, name in blocks(sets):
+            values = [mean(name, method) for method in ("erm", "r3", "counterexamples")]
+            beside = reference(name)
+            rows.append(
+                (
+                    f"{data}, {net}",
+                    kind,
+                    *("–" if value is None else percent(value) for value in values),
+                    "–" if beside is None else f"{percent(beside[1])} ({beside[0]})",
+                )
+            )
+    header = ("data set and net", "list", "`erm`", "`r3`", "`counterexamples`", "reference")
+    return markdown(header, rows)
+
+
 def case_table() -> str:
     """Show the worst groups of tagged Pets with all, few and wrong masks, and accuracy without."""
     (first, *_) = NETS
@@ -221,6 +240,7 @@ TABLES = {
     "development": lambda: near_table(DEVELOPMENT),
     "test": lambda: near_table(TEST),
     "recipes": recipe_table,
+    "short": short_table,
     "cases": case_table,
 }
 

@@ -22,7 +22,9 @@ def test_every_method_has_candidates_and_a_recipe():
         for candidate in reff.GRIDS[name]:
             settings = {**overrides.get("settings", {}), **candidate.get("settings", {})}
             weights = RECIPES.create(overrides["recipe"], **settings).weights
-            assert weights["counter_examples" if name == "counterexamples" else "cross_entropy"] == 1
+            assert (
+                weights["counter_examples" if name == "counterexamples" else "cross_entropy"] == 1
+            )
 
 
 @pytest.mark.parametrize("name", ["baseline", "ABN"])

@@ -23,8 +23,8 @@ DECOY_PROTOCOL = (
     "5,000 of the 60,000 training images, with their patches, are held out to choose settings; the "
     "public code trains on all of them and has no validation data.",
     "ERM and the oracle have no penalty to tune, so their candidates are learning rates; R3's are "
-    "weights, those of counterexamples sources, at a rate of 0.002. The oracle is ERM where patches "
-    "of random grey tell nothing.",
+    "weights, those of counterexamples sources, at a rate of 0.002. The oracle is ERM where "
+    "patches of random grey tell nothing.",
     "Patches alone are recoloured at test; the public code recolours digit pixels too, in a "
     "quarter of the images.",
     "The paper's worst group, by its public code, is the smallest of the groups' means over "

@@ -220,8 +220,8 @@ PHOTOGRAPHS = ("baseline", "ReFF (L2)", "oracle")
 TABLE3_PROTOCOL = (
     "All training images are annotated: the lines n = 0 and n = All of the table, with the "
     "supplement's ReFF (L1) and ReFF (L2). R3 and Adv-R4, with the same masks, are not in the "
-    "paper; they differentiate the loss, (margin) the label's logit less the largest other one. Nor "
-    "are counterexamples, which train on digits before backgrounds of other images. In "
+    "paper; they differentiate the loss, (margin) the label's logit less the largest other one. "
+    "Nor are counterexamples, which train on digits before backgrounds of other images. In "
     "n = 10 the masks of ten images a class are given, and a pseudo-annotator that "
     "learned from them predicts all others.",
     "ABN is the same net with an attention branch after its last convolution.",
