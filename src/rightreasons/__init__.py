@@ -27,6 +27,7 @@ from rightreasons.objectives import Term as Term
 from rightreasons.objectives import recipes as recipes
 from rightreasons.probe.probe import Probe as Probe
 from rightreasons.run import selective as selective
+from rightreasons.run.fix import fix_run as fix
 from rightreasons.training.evaluate import evaluate as evaluate
 from rightreasons.training.fit import Fit as Fit
 from rightreasons.training.fit import fit as fit
@@ -53,6 +54,7 @@ __all__ = [
     "evaluate",
     "explainers",
     "fit",
+    "fix",
     "integrations",
     "metrics",
     "models",

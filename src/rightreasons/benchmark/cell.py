@@ -112,7 +112,8 @@ def data_key(config: Config | Mapping[str, Any]) -> str:
     """Hash the data settings of a run; runs with the same key can share their data."""
     values = asdict(config) if isinstance(config, Config) else config
     settings = {"seed": values["seed"], **values["data_settings"]}
-    return _hash({"data": values["data"].replace("-", "_"), "settings": settings})
+    masks = {"masks": values["masks"]} if values.get("masks") else {}  # older rows have none
+    return _hash({"data": values["data"].replace("-", "_"), "settings": settings, **masks})
 
 
 def row_address(config: Config, data_sha256: str) -> str:

@@ -18,6 +18,7 @@ from rightreasons.cli.certify import certify
 from rightreasons.cli.data import data as data_commands
 from rightreasons.cli.demo import demo as run_demo
 from rightreasons.cli.explain import explain
+from rightreasons.cli.fix import fix
 from rightreasons.cli.listing import print_names
 from rightreasons.cli.options import (
     PAIR_HELP,
@@ -62,6 +63,7 @@ app.command()(adopt)
 app.command()(annotate)
 app.command()(certify)
 app.command()(explain)
+app.command()(fix)
 app.command("list")(print_names)
 
 

@@ -46,6 +46,7 @@ __all__ = [
     "refuse_other_model",
     "remove_orphans",
     "save_checkpoint",
+    "save_tensors",
     "save_weights",
     "translate_parser_errors",
     "writable_folder",
@@ -242,7 +243,12 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 def save_weights(path: Path, model: nn.Module) -> None:
     """Save a model's state as safetensors."""
-    tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+    save_tensors(path, model.state_dict())
+
+
+def save_tensors(path: Path, named: Mapping[str, Tensor]) -> None:
+    """Save tensors by name as safetensors; those that share memory become apart."""
+    tensors = {name: tensor.detach().cpu() for name, tensor in named.items()}
     distinct = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
     data = save(distinct)
     write_atomically(path, lambda file: file.write(data))

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from rightreasons.errors import CheckpointMismatchError, InvalidSettingError
 from rightreasons.models.foreign import Binary, HuggingFace
 
-__all__ = ["LoadedWeights", "load_weights"]
+__all__ = ["LoadedWeights", "load_weights", "weights_like"]
 
 _SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".pt2")
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
@@ -240,3 +240,31 @@ def _check_fit(path: Path, given: Mapping[str, Tensor], expected: Mapping[str, T
             f"model with the settings that the file was made for; torchvision's files need "
             f'channels=3 and, for a resnet, stem="imagenet".'
         )
+
+
+def weights_like(model: nn.Module, path: str | Path | None) -> dict[str, Tensor]:
+    """Give a model's weights under the names of a file that was loaded into it.
+
+    The code that wrote the file can then load them: the names are those of the model inside its
+    adapters (`huggingface`, `binary`, `normalised`), with the file's prefix if it has one.
+
+    Args:
+        model: The model.
+        path: The file; None is a model that came with its weights, whose adapters are left out.
+
+    Example:
+        >>> import tempfile
+        >>> net = nn.Linear(2, 2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     torch.save(nn.DataParallel(net).state_dict(), f"{folder}/net.pt")
+        ...     sorted(weights_like(net, f"{folder}/net.pt"))
+        ['module.bias', 'module.weight']
+    """
+    if path is None:
+        while (net := _adapted(model)) is not None:
+            model = net
+        return dict(model.state_dict())
+    given = _read_state_dict(Path(path))
+    state: dict[str, Tensor] = _model_inside(model, given).state_dict()
+    prefix = next(iter(given)).removesuffix(next(iter(_remove_prefix(given, state))))
+    return {f"{prefix}{key}": value for key, value in state.items()}

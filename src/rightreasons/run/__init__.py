@@ -4,6 +4,7 @@ from rightreasons.run.adopt import adopt_run as adopt_run
 from rightreasons.run.config import Config as Config
 from rightreasons.run.config import load_config as load_config
 from rightreasons.run.examples import write_examples as write_examples
+from rightreasons.run.fix import fix_run as fix_run
 from rightreasons.run.run import Run as Run
 from rightreasons.run.run import certify_run as certify_run
 from rightreasons.run.run import evaluate_run as evaluate_run
@@ -17,6 +18,7 @@ __all__ = [
     "adopt_run",
     "certify_run",
     "evaluate_run",
+    "fix_run",
     "load_config",
     "load_run",
     "selective_run",

@@ -29,6 +29,7 @@ from rightreasons.models.own import absolute_name, check_outputs, class_number, 
 from rightreasons.objectives import Objective
 from rightreasons.objectives.recipes import RECIPES
 from rightreasons.probe.probe import move_to_model
+from rightreasons.run.shortcuts import COLOUR, read_shortcuts, with_masks
 from rightreasons.strategies import STRATEGIES, Strategy
 from rightreasons.training.distributed import seeded
 from rightreasons.training.settings import DEFAULTS, LATER, TrainingSettings, setting
@@ -72,6 +73,8 @@ class Choices:
         weights: File with the weights to begin with; None draws them.
         data_dir: Folder with the data set's files, if it needs any.
         data_settings: Settings of the data set. Its seed is the run's unless given here.
+        masks: Folders of masks that replace those of the data, joined; see `with_masks`.
+        mask_polarity: What is white in masks of folders that do not say it.
         settings: Settings of the recipe.
         model_settings: Settings of the model.
         metrics: Names of what to measure; None is every metric the data suit.
@@ -89,6 +92,8 @@ class Choices:
     weights: str | None = None
     data_dir: str | None = None
     data_settings: dict[str, Any] = field(default_factory=dict)
+    masks: list[str] = field(default_factory=list)
+    mask_polarity: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     model_settings: dict[str, Any] = field(default_factory=dict)
     metrics: list[str] | None = None
@@ -123,12 +128,14 @@ class Config(TrainingSettings, Choices):
             object.__setattr__(self, name, value)
 
     def with_whole_paths(self) -> Self:
-        """The same configuration with whole paths of the data, the model's code and the weights."""
-        folder, weights = (
-            path if path is None else str(Path(path).expanduser().resolve())
-            for path in (self.data_dir, self.weights)
-        )
-        return replace(self, data_dir=folder, weights=weights, model=absolute_name(self.model))
+        """The same configuration with whole paths: data, masks, the model's code, the weights."""
+
+        def whole(path: Any) -> Any:
+            return path and str(Path(path).expanduser().resolve())
+
+        masks = [path if path == COLOUR else whole(path) for path in self.masks]
+        places = {"data_dir": whole(self.data_dir), "weights": whole(self.weights)}
+        return replace(self, **places, masks=masks, model=absolute_name(self.model))
 
     def for_data(self, data: Splits) -> Config:
         """The same configuration, with what it leaves open chosen by the data.
@@ -146,7 +153,8 @@ class Config(TrainingSettings, Choices):
         """Load the data set, with the run's seed unless the settings have another."""
         _refuse_reserved("data_settings", self.data_settings, ("name", "data_dir"))
         settings = {"seed": self.seed, **self.data_settings}
-        return load(self.data, data_dir=self.data_dir, **settings)
+        data = load(self.data, data_dir=self.data_dir, **settings)
+        return with_masks(data, read_shortcuts(self.masks, self.mask_polarity))
 
     def build_model(self, data: Splits) -> nn.Module:
         """Build the untrained model for the classes, channels and size of the data."""
@@ -257,8 +265,7 @@ def load_config(folder: str | Path) -> Config:
     )
     if not isinstance(config, dict) or "data" not in config:
         raise _unreadable(path, "it has no `data`")
-    known = sorted(entry.name for entry in fields(Config))
-    check_names(f"the keys of {path}", map(str, config), known)
+    check_names(f"the keys of {path}", map(str, config), sorted(one.name for one in fields(Config)))
     try:
         return Config(**config)
     except InvalidSettingError as error:

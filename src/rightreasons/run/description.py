@@ -16,8 +16,9 @@ from rightreasons.models import LoadedWeights
 from rightreasons.models.own import is_own, short_name
 from rightreasons.run.config import Config
 from rightreasons.strategies import Once
+from rightreasons.training.fit import Fit
 
-__all__ = ["describe_loading", "describe_run", "describe_strategy"]
+__all__ = ["describe_fit", "describe_loading", "describe_run", "describe_strategy"]
 
 logger = logging.getLogger("rightreasons")
 
@@ -72,6 +73,23 @@ def describe_run(
         "metrics": measured,
         "versions": library_versions(),
         "threads": torch.get_num_threads(),
+    }
+
+
+def describe_fit(config: Config, fitted: Fit) -> dict[str, Any]:
+    """The results that every training adds.
+
+    Args:
+        config: Configuration of the run.
+        fitted: Result of its strategy.
+    """
+    return {
+        **describe_strategy(config, fitted.history),
+        "terms": fitted.weights,
+        "training": config.training_results(),
+        "selection": fitted.selection,
+        "diagnosis": asdict(fitted.diagnosis),
+        "seconds": fitted.seconds,
     }
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -40,7 +40,7 @@ from rightreasons.run.config import (
     refuse_other_config,
     save_config,
 )
-from rightreasons.run.description import describe_loading, describe_run, describe_strategy
+from rightreasons.run.description import describe_fit, describe_loading, describe_run
 from rightreasons.run.examples import write_examples
 from rightreasons.strategies.strategy import is_begun
 from rightreasons.training.distributed import hold, launch_fabric
@@ -193,12 +193,7 @@ def train_run(
         measured = evaluate_parts(model, parts, metrics, max_rows=limit, progress=show)
         results = {
             **describe_run(config, data, model, loaded, measured),
-            **describe_strategy(config, fitted.history),
-            "terms": fitted.weights,
-            "training": config.training_results(),
-            "selection": fitted.selection,
-            "diagnosis": asdict(fitted.diagnosis),
-            "seconds": fitted.seconds,
+            **describe_fit(config, fitted),
         }
         if fabric.is_global_zero:
             write_examples(folder / "examples.npz", model, data.test)

@@ -1,0 +1,346 @@
+"""Shortcuts by their masks: read from folders, several at once, and what a model loses without."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from rightreasons.annotators import with_mask_archive, with_mask_files
+from rightreasons.annotators.hand_masks import CHUNK, change_below_augmentation
+from rightreasons.annotators.mask_files import POLARITIES, MaskFiles
+from rightreasons.core.checks import check_choice
+from rightreasons.core.files import Unreadable, read_json
+from rightreasons.core.model_modes import test_time_mode
+from rightreasons.core.rng import sample_noise
+from rightreasons.datasets import Dataset, MaskBits, Splits
+from rightreasons.datasets.dataset import TransformedDataset
+from rightreasons.datasets.wrappers import pack_masks
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
+from rightreasons.metrics.metric import bootstrap_means, percentile_interval
+from rightreasons.probe.probe import move_to_model
+from rightreasons.training.evaluate import evaluate
+from rightreasons.types import Batch
+
+__all__ = [
+    "COLOUR",
+    "ColourExchanged",
+    "Loss",
+    "Shortcut",
+    "find_growth",
+    "measure_exchange",
+    "read_shortcuts",
+    "with_masks",
+]
+
+COLOUR = "colour"
+"""Name of the shortcut that has no place: the mean and the deviation of each channel."""
+ABOUT = "masks.json"
+NEARLY_ALL = 0.95
+GROWN = 0.05
+"""A shortcut that costs this much more accuracy than before was fed by removing another."""
+
+Kind = Literal["masks", "colour"]
+
+
+@dataclass(frozen=True)
+class Shortcut:
+    """One thing that must not matter.
+
+    Args:
+        name: Its name in tables.
+        path: Folder of its masks, or ``"colour"``.
+        kind: Whether it has masks, or is the colour of the whole image.
+        polarity: What is white in its masks.
+        is_complete: Whether a sample without a mask file has nothing to mask.
+    """
+
+    name: str
+    path: str
+    kind: Kind = "masks"
+    polarity: str | None = None
+    is_complete: bool = False
+
+
+def read_shortcuts(paths: Sequence[str], polarity: str | None = None) -> list[Shortcut]:
+    """Read what folders of masks say about themselves in ``masks.json``, if they have one.
+
+    The file may have ``name``, ``kind``, ``polarity`` and ``complete``: whether a sample without a
+    mask has nothing to mask.
+
+    Args:
+        paths: Folders of masks; the word ``colour`` is the colour of whole images.
+        polarity: What is white in masks of folders that do not say it.
+    """
+    found: list[Shortcut] = []
+    for path in paths:
+        shortcut = _read_shortcut(path, polarity)
+        taken = {one.name for one in found}
+        number = 2
+        name = shortcut.name
+        while name in taken:
+            name, number = f"{shortcut.name} {number}", number + 1
+        found.append(replace(shortcut, name=name))
+    return found
+
+
+def _read_shortcut(path: str, polarity: str | None) -> Shortcut:
+    folder = Path(path)
+    if path == COLOUR:
+        return Shortcut(COLOUR, path, "colour")
+    if not folder.is_dir():
+        raise DatasetNotFoundError(
+            f"Expected a folder with masks at {path}, but there is none. Name one (--masks), such "
+            f"as `rightreasons audit accept` writes, or the word {COLOUR}."
+        )
+    try:
+        told = read_json(folder / ABOUT)
+    except FileNotFoundError:
+        told = {}
+    except Unreadable as error:
+        raise DatasetCorruptError(
+            f"Expected {folder / ABOUT} to be JSON about the masks beside it, but it cannot be "
+            f"read: {error}."
+        ) from error
+    told = told if isinstance(told, dict) else {}
+    stated = told.get("polarity", polarity)
+    if stated is not None:
+        check_choice("polarity", stated, POLARITIES)
+    kind: Kind = "colour" if str(told.get("kind", "")).startswith(("colour", "color")) else "masks"
+    name = str(told.get("name") or folder.resolve().name)
+    return Shortcut(name, path, kind, stated, bool(told.get("complete", False)))
+
+
+def with_masks(splits: Splits, shortcuts: Sequence[Shortcut]) -> Splits:
+    """Give data the masks of shortcuts, in place of their own; several are joined.
+
+    Masks are ``train.npz``, ``val.npz`` and ``test.npz`` as `write_masks` writes them, or image
+    files as `with_mask_files` reads them; images without names have them in the folders
+    ``train``, ``val`` and ``test``. If colour is among the shortcuts, training images get the
+    colours of others.
+
+    Args:
+        splits: The data; not modified.
+        shortcuts: The shortcuts; without any the data stay as they are.
+    """
+    if not shortcuts:
+        return splits
+    masked = [one for one in shortcuts if one.kind == "masks"]
+    parts: dict[str, Dataset | None] = {"train": splits.train, "val": splits.val}
+    parts |= {"test": splits.test, **splits.more_tests}
+    if masked:
+        for name, part in parts.items():
+            if part is not None:
+                parts[name] = _mask_part(part, name, masked)
+    train, val, test = (parts.pop(name) for name in ("train", "val", "test"))
+    if train is None or test is None:
+        raise InvalidSettingError("Expected training and test data, but got none.")
+    if len(masked) < len(shortcuts):
+        train = change_below_augmentation(train, lambda base: ColourExchanged(base))
+    more = {name: part for name, part in parts.items() if part is not None}
+    return Splits(train=train, val=val, test=test, more_tests=more)
+
+
+def _mask_part(part: Dataset, split: str, shortcuts: Sequence[Shortcut]) -> Dataset:
+    """Read the masks of one part of the data; a part other than training may have none."""
+    if len(part.card.shape) != 3:
+        raise InvalidSettingError(
+            f"Expected images of shape (C, H, W) to read masks for, but {part.card.name!r} has "
+            f"samples of shape {part.card.shape}. Give such data masks of their own."
+        )
+    rows, annotated = [], []
+    for shortcut in shortcuts:
+        try:
+            found = _find_masks(_read_masks(part, split, shortcut))
+        except DatasetNotFoundError:
+            if split == "train":
+                raise
+            return part
+        everyone = shortcut.is_complete or float(found.annotated.float().mean()) >= NEARLY_ALL
+        rows.append(found.bits)
+        annotated.append(torch.ones_like(found.annotated) if everyone else found.annotated)
+    bits, known = _join_bits(rows), torch.stack(annotated).all(dim=0)
+    return change_below_augmentation(part, lambda base: MaskFiles(base, bits, known))
+
+
+def _read_masks(part: Dataset, split: str, shortcut: Shortcut) -> Dataset:
+    folder = Path(shortcut.path)
+    if (folder / f"{split}.npz").is_file():
+        return with_mask_archive(part, folder / f"{split}.npz")
+    if any((folder / f"{one}.npz").is_file() for one in ("train", "val", "test")):
+        raise DatasetNotFoundError(
+            f"Expected masks at {folder / f'{split}.npz'}, but there is no such file."
+        )
+    if shortcut.polarity is None:
+        raise InvalidSettingError(
+            f"Expected to know what is white in the masks of {folder}, but nobody said. Give "
+            "--mask-polarity irrelevant if white is what the model must not look at, else relevant."
+        )
+    place = folder / split if (folder / split).is_dir() else folder
+    return with_mask_files(part, place, polarity=shortcut.polarity)
+
+
+def _find_masks(data: Dataset) -> MaskFiles:
+    while not isinstance(data, MaskFiles):
+        data = data.base  # type: ignore[attr-defined]
+    return data
+
+
+def _join_bits(sets: Sequence[MaskBits]) -> MaskBits:
+    """The largest of several masks at each pixel."""
+    if all(not bits.soft for bits in sets):
+        rows = np.bitwise_or.reduce([bits.rows for bits in sets])
+        return MaskBits(rows, size=sets[0].size)
+    joined = np.zeros((len(sets[0]), sets[0].size[0] * sets[0].size[1]), dtype=np.uint8)
+    for places in torch.split(torch.arange(len(joined)), CHUNK):
+        masks = torch.stack([bits.at(places) for bits in sets]).amax(dim=0)
+        joined[places.numpy()] = pack_masks(masks, soft=True)
+    return MaskBits(joined, size=sets[0].size, soft=True)
+
+
+class ColourExchanged(TransformedDataset):
+    """Images that get the mean and the deviation of each channel from another image.
+
+    In training the other image is drawn anew for every epoch. Without an epoch the images are
+    unchanged, unless ``always`` is set. Draws depend on the seed, the epoch and the sample alone.
+
+    Args:
+        base: Images ``(C, H, W)``.
+        seed: Random seed for the draws.
+        epoch: The epoch; None for unchanged images.
+        always: Whether to exchange without an epoch too.
+        moments: Mean and deviation of each channel of all images; None computes them.
+    """
+
+    def __init__(
+        self,
+        base: Dataset,
+        *,
+        seed: int = 0,
+        epoch: int | None = None,
+        always: bool = False,
+        moments: tuple[Tensor, Tensor] | None = None,
+    ) -> None:
+        super().__init__(base)
+        if len(base.card.shape) != 3:
+            raise InvalidSettingError(
+                f"Expected images of shape (C, H, W) to exchange colours of, but "
+                f"{base.card.name!r} has samples of shape {base.card.shape}."
+            )
+        self.seed, self.epoch, self.always = seed, epoch, always
+        self.moments = _measure_colours(base) if moments is None else moments
+
+    @override
+    def at_epoch(self, epoch: int) -> Dataset:
+        base = self.base.at_epoch(epoch)
+        return ColourExchanged(base, seed=self.seed, epoch=epoch, moments=self.moments)
+
+    @override
+    def digest(self) -> str:
+        return hashlib.sha256(f"{self.base.digest()} colour {self.seed}".encode()).hexdigest()
+
+    @override
+    def transform(self, batch: Batch, indices: Tensor) -> Batch:
+        if self.epoch is None and not self.always:
+            return batch
+        mean, deviation = self.moments
+        seed = self.seed * 1_000_003 + (self.epoch or 0)
+        draws = sample_noise(indices, (), num_draws=1, seed=seed)[0]
+        donors = (indices + 1 + (draws * (len(mean) - 1)).long()) % len(mean)  # never itself
+        x, column = batch.x, (-1, mean.shape[1], 1, 1)
+        own, other = ((mean[rows], deviation[rows]) for rows in (indices, donors))
+        scaled = (x - own[0].reshape(column)) / own[1].reshape(column).clamp(min=1e-6)
+        moved = scaled * other[1].reshape(column) + other[0].reshape(column)
+        low, high = self.card.valid_range
+        return batch.with_(x=moved.clamp(low, high).to(x))
+
+
+def _measure_colours(data: Dataset) -> tuple[Tensor, Tensor]:
+    means, deviations = [], []
+    for batch in data.batches(torch.split(torch.arange(len(data)), CHUNK)):
+        means.append(batch.x.mean(dim=(2, 3)))
+        deviations.append(batch.x.std(dim=(2, 3), correction=0))
+    return torch.cat(means), torch.cat(deviations)
+
+
+class Loss(NamedTuple):
+    """What exchanging a shortcut costs.
+
+    Args:
+        before: Accuracy before, over the samples that the exchange changes.
+        accuracy: Accuracy over all annotated samples with the shortcut exchanged.
+        cost: What the changed samples lose, in accuracy.
+        low: Lower end of the 95 % interval of the cost.
+        high: Upper end.
+    """
+
+    before: float
+    accuracy: float
+    cost: float
+    low: float
+    high: float
+
+
+def measure_exchange(model: nn.Module, data: Dataset, *, masks: bool, colour: bool) -> Loss:
+    """Measure a model before and after shortcuts are exchanged between samples, all at once.
+
+    Args:
+        model: Gives logits ``(N, K)``.
+        data: Data with the masks of the shortcuts that have some.
+        masks: Whether to exchange what the masks cover, see `SwapAccuracy`.
+        colour: Whether to exchange the colours of whole images.
+    """
+    changed = ColourExchanged(data, always=True) if colour else data
+    if masks:
+        values = evaluate(model, changed, ["swap_accuracy"])
+        name = "swap_accuracy"
+        if not colour:
+            ends = [values.get(f"{name}/cost{end}", 0.0) for end in ("", "/low", "/high")]
+            before = values.get(f"{name}/before", values[name])
+            return Loss(before, values[name], ends[0], ends[1], ends[2])
+        before = evaluate(model, data, ["accuracy"])["accuracy"]
+        after, spread = values[name], values[name] - values[f"{name}/low"]
+        return Loss(before, after, before - after, before - after - spread, before - after + spread)
+    rights = [_find_right(model, part) for part in (data, changed)]
+    lost = (rights[0] - rights[1]).numpy()
+    low, high = percentile_interval(bootstrap_means(lost))
+    before, after = (float(right.mean()) for right in rights)
+    return Loss(before, after, before - after, low, high)
+
+
+def _find_right(model: nn.Module, data: Dataset) -> Tensor:
+    right = []
+    with torch.no_grad(), test_time_mode(model):
+        for batch in data.batches(torch.split(torch.arange(len(data)), CHUNK)):
+            moved = move_to_model(batch, model)
+            right.append((model(moved.x).argmax(dim=1) == moved.y).double().cpu())
+    return torch.cat(right)
+
+
+def find_growth(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """List the shortcuts that a model reads more than before, as sentences of warning.
+
+    Args:
+        rows: Rows of the matrix: ``name``, ``fixed``, and ``before`` and ``after`` with ``cost``,
+            ``low`` and ``high``.
+    """
+    removed = ", ".join(str(row["name"]) for row in rows if row["fixed"]) or "the shortcut"
+    warnings = []
+    for row in rows:
+        one, two = row["before"], row["after"]
+        if one is None or two is None:
+            continue
+        if two["cost"] - one["cost"] >= GROWN and two["low"] > one["high"]:
+            costs = f"{100 * one['cost']:.1f} points before, {100 * two['cost']:.1f} now"
+            others = removed if not row["fixed"] else "the others"
+            warnings.append(
+                f"Removing {others} feeds {row['name']}: exchanging it costs {costs}. Mask it too."
+            )
+    return warnings
