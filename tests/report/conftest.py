@@ -126,7 +126,7 @@ def make_run(tmp_path):
 
     def make(recipe="erm", worst=0.5, *, seed=0, name=None, log=(), kept=(), test=None, **changes):
         folder = tmp_path / (name or f"{recipe}-{seed}-{len(list(tmp_path.iterdir()))}")
-        folder.mkdir()
+        folder.mkdir(parents=True)
         test = metrics(worst) if test is None else test
         told = results(recipe, seed=seed, test=test, **changes)
         config = Config(

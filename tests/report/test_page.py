@@ -10,7 +10,8 @@ from safetensors.torch import save_file
 from rightreasons.certification import Certificate, Verdict, model_digest
 from rightreasons.errors import InvalidSettingError, OutputError, RunNotFoundError
 from rightreasons.report import write_report
-from rightreasons.report.page import make_curves, make_groups, make_proofs, make_tiles
+from rightreasons.report.curves import make_curves
+from rightreasons.report.page import make_groups, make_proofs, make_tiles
 from rightreasons.report.record import read_record
 from rightreasons.report.section import group_records
 
@@ -382,7 +383,8 @@ def test_a_method_that_did_not_learn_is_marked(make_run, tmp_path):
 def test_folders_are_made_and_the_path_is_given_back(make_run, tmp_path):
     out = tmp_path / "new" / "folder" / "report.html"
     assert write_report([make_run()], str(out)) == out
-    assert [path.name for path in out.parent.iterdir()] == ["report.html"]
+    written = sorted(path.name for path in out.parent.iterdir())
+    assert written == ["report.html", "report.json", "report.md"]
 
 
 def test_no_runs(tmp_path):

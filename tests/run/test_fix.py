@@ -141,9 +141,10 @@ def test_test_data_take_no_part_in_the_choice(start, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_killed_three_times_no_trial_is_lost_or_repeated(tmp_path, monkeypatch):
+def test_killed_three_times_no_trial_is_lost_or_repeated(tmp_path):
     """SIGKILL at random moments; the end is that of a repair that nobody disturbed."""
-    words = "--data decoy_digits --model mlp --set-model hidden=[8] --trials 4 --budget 60s --json --metrics accuracy"
+    words = "--data decoy_digits --model mlp --set-model hidden=[8] --metrics accuracy --json"
+    words += " --trials 4 --budget 60s"
     config = Config(data="decoy_digits", model="mlp", model_settings={"hidden": [8]}, epochs=2)
     train_run(config, tmp_path / "run", progress=False)
     command = ["fix", *words.split(), "--weights", str(tmp_path / "run" / "model.safetensors")]

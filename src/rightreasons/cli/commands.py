@@ -42,9 +42,8 @@ from rightreasons.cli.options import (
     split_names,
     with_options_of,
 )
-from rightreasons.core.checks import check_path
+from rightreasons.cli.report import report
 from rightreasons.errors import InvalidSettingError, RightReasonsError
-from rightreasons.report import judge_runs, write_report
 from rightreasons.run.config import Config, load_config
 from rightreasons.run.run import evaluate_run, train_run
 from rightreasons.run.selective import selective_run
@@ -65,6 +64,7 @@ app.command()(certify)
 app.command()(explain)
 app.command()(fix)
 app.command("list")(print_names)
+app.command()(report)
 
 
 def _print_version(asked: bool) -> None:
@@ -195,32 +195,6 @@ def evaluate(
     )
     rows = [[name, f"{value:.4f}"] for name, value in results["metrics"]["test"].items()]
     print_result(results, [(["metric", "test"], rows)], as_json)
-
-
-@app.command()
-def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
-    out: Annotated[
-        Path, typer.Option(help="The page to write.", parser=check_path, metavar="PATH")
-    ] = Path("report.html"),
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Exit with 0 only if the verdict is good, 3 if it is mixed or unclear, 4 if bad.",
-        ),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Put runs side by side on one page that opens in any browser, with a verdict."""
-    page, judged = write_report(runs, out), judge_runs(runs)
-    print_result({"report": str(page), **judged}, [([f"Wrote {page}."], [])], as_json)
-    for section in judged["data"] if is_main_process() and not as_json else []:
-        typer.echo(f"{section['data']}: {section['badge']}. {section['headline']}")
-        for step in section["next"]:
-            typer.echo(f"- {step}")
-    if check and judged["exit_code"]:
-        raise typer.Exit(judged["exit_code"])
 
 
 def main() -> None:

@@ -121,7 +121,7 @@ def fix(
         num_trials=trials,
         progress=False if as_json else None,
     )
-    page = write_report([out / place for place in fixed["runs"].values()], out / "report.html")
+    page = write_report([out], out / "report.html", audit=audit)
     print_result({**fixed, "report": str(page)}, [_matrix(fixed)], as_json)
     if as_json:
         return

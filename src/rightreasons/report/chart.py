@@ -136,13 +136,16 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> Markup:
     return _svg(f"{title}: {values}", height, parts)
 
 
-def line_chart(title: str, lines: Sequence[Line], *, is_share: bool) -> Markup:
+def line_chart(
+    title: str, lines: Sequence[Line], *, is_share: bool, axis: str = "epoch {}"
+) -> Markup:
     """Lines over epochs, on a scale that is logarithmic if the values span decades.
 
     Args:
         title: Title, which screen readers read first.
         lines: At least one line, each with at least one point.
         is_share: Whether the values are fractions, drawn from 0 to 100 per cent.
+        axis: Text at an end of the axis; its place is that of the number.
     """
     values = [value for line in lines for _, value in line.points]
     epochs = [epoch for line in lines for epoch, _ in line.points]
@@ -161,7 +164,7 @@ def line_chart(title: str, lines: Sequence[Line], *, is_share: bool) -> Markup:
         if anchor == "start" or last > first:
             parts.append(
                 f'<text class="tick" x="{x}%" y="{LINE_HEIGHT - 6}" text-anchor="{anchor}">'
-                f"epoch {epoch:g}</text>"
+                f"{escape(axis.format(f'{epoch:g}'))}</text>"
             )
     paths = "".join(_path(line, scale, first, last) for line in lines)
     parts.append(
@@ -170,7 +173,8 @@ def line_chart(title: str, lines: Sequence[Line], *, is_share: bool) -> Markup:
         f'overflow="visible">{paths}</svg>'
     )
     ends = ", ".join(f"{line.label} {scale.word(line.points[-1][1])}" for line in lines)
-    return _svg(f"{title} by epoch; at the end: {ends}", LINE_HEIGHT, parts)
+    end = "the end" if axis.startswith("epoch") else axis.format(f"{last:g}")
+    return _svg(f"{title} by {axis.split()[0]}; at {end}: {ends}", LINE_HEIGHT, parts)
 
 
 def _bar(bar: Bar, y: int) -> list[str]:

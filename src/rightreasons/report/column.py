@@ -135,6 +135,8 @@ def _measures(method: Method) -> set[str]:
 def _is_detail(key: str) -> bool:
     if key.startswith("group_accuracy/"):  # before the endings: a group may be called "a/n"
         return key.removeprefix("group_accuracy/") not in GROUP_SUMMARIES
+    if key.startswith("risk_coverage/"):  # they have a table of their own
+        return True
     return key.endswith(DETAILS) or "/class/" in key or key in MINOR
 
 

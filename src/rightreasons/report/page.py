@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,26 +11,27 @@ from typing import Any
 from markupsafe import Markup
 
 from rightreasons.certification import Certificate
-from rightreasons.core.files import writable_folder, write_atomically
+from rightreasons.core.files import writable_folder, write_atomically, write_json
 from rightreasons.errors import OutputError
-from rightreasons.report.chart import Bar, Line, bar_chart, line_chart
+from rightreasons.report.card import Source, find_sources, make_record, render_card
+from rightreasons.report.chart import Bar, bar_chart
 from rightreasons.report.column import make_columns
+from rightreasons.report.curves import make_curves, make_risks
 from rightreasons.report.gallery import make_gallery
 from rightreasons.report.record import read_records
 from rightreasons.report.reliance import find_reliance
 from rightreasons.report.section import Method, Section, group_records
+from rightreasons.report.story import Finding, Repair, expand_runs, read_findings, read_repair
 from rightreasons.report.summary import data_facts, method_facts, recipe_meaning, run_rows
-from rightreasons.report.verdict import judge_section
+from rightreasons.report.verdict import Verdict, judge_section
 from rightreasons.report.wording import percent, points, render_template
 
 __all__ = [
-    "Curve",
     "Entry",
     "Group",
     "Proof",
     "Tile",
     "judge_runs",
-    "make_curves",
     "make_groups",
     "make_proofs",
     "make_tiles",
@@ -45,15 +45,19 @@ EXIT_CODES = {"good": 0, "mixed": 3, "unclear": 3, "bad": 4}
 """Exit codes of ``report --check``, the best verdict first; 1 and 2 are errors."""
 
 
-def write_report(runs: Sequence[str | Path], out: str | Path) -> Path:
+def write_report(
+    runs: Sequence[str | Path], out: str | Path, *, audit: str | Path | None = None
+) -> Path:
     """Write one self-contained HTML page about finished runs.
 
     Runs that differ in their seed alone are one method. Methods on the same data are compared in
-    one section. Only saved results are read, never a model or data.
+    one section. Only saved results are read, never a model or data. Beside the page, under its
+    name, are ``.json`` with all numbers and their files, and ``.md``, a model card.
 
     Args:
-        runs: Folders of finished runs.
+        runs: Folders of finished runs, or the folder of a repair, which stands for its runs.
         out: The HTML file; missing folders are created.
+        audit: Folder of an audit, whose findings the page shows.
 
     Returns:
         Path of the page.
@@ -63,15 +67,25 @@ def write_report(runs: Sequence[str | Path], out: str | Path) -> Path:
         RunNotFoundError: Folders hold no finished run; the message names all of them.
         OutputError: The file cannot be written.
     """
-    sections = group_records(read_records(runs))
+    folders, place = expand_runs(runs)
+    sections = group_records(read_records(folders))
+    findings = [] if audit is None else read_findings(audit)
+    repair = None if place is None else read_repair(place)
     path = Path(out)
     if path.is_dir():
         raise OutputError(
             f"Expected `out` to be a file, but {path} is a folder. Use {path / 'report.html'}."
         )
     writable_folder(path.parent)
-    page = render_page(sections, when=datetime.now().astimezone()).encode()
-    write_atomically(path, lambda file: file.write(page))
+    sources = find_sources(sections, None if audit is None else Path(audit), repair)
+    now = datetime.now().astimezone()
+    text = render_page(sections, when=now, findings=findings, repair=repair, sources=sources)
+    pairs = [(section, judge_section(section)) for section in sections]
+    card = render_card(pairs, findings, repair, sources).encode()
+    write_atomically(path, lambda file: file.write(text.encode()))
+    write_atomically(path.with_suffix(".md"), lambda file: file.write(card))
+    record = make_record(pairs, _summarise(pairs), findings, repair, sources)
+    write_json(path.with_suffix(".json"), record)
     return path
 
 
@@ -79,30 +93,47 @@ def judge_runs(runs: Sequence[str | Path]) -> dict[str, Any]:
     """Judge finished runs, in plain values for programs.
 
     Args:
-        runs: Folders of finished runs.
+        runs: Folders of finished runs, or of a repair.
 
     Returns:
         ``verdict``, the worst of all data sets: ``"good"``, ``"mixed"``, ``"unclear"`` or
         ``"bad"``; ``exit_code`` for it; and ``data``, the verdict on each data set.
     """
-    sections = group_records(read_records(runs))
-    judged = [{"data": s.title, **judge_section(s).to_record()} for s in sections]
+    sections = group_records(read_records(expand_runs(runs)[0]))
+    return _summarise([(section, judge_section(section)) for section in sections])
+
+
+def _summarise(pairs: Sequence[tuple[Section, Verdict]]) -> dict[str, Any]:
+    judged = [{"data": section.title, **verdict.to_record()} for section, verdict in pairs]
     worst = max((entry["tone"] for entry in judged), key=list(EXIT_CODES).index)
     return {"verdict": worst, "exit_code": EXIT_CODES[worst], "data": judged}
 
 
-def render_page(sections: Sequence[Section], *, when: datetime) -> str:
+def render_page(
+    sections: Sequence[Section],
+    *,
+    when: datetime,
+    findings: Sequence[Finding] = (),
+    repair: Repair | None = None,
+    sources: Sequence[Source] = (),
+) -> str:
     """Render the page as text.
 
     Args:
         sections: One for each data set.
         when: Date of the page.
+        findings: Findings of an audit.
+        repair: What a repair did.
+        sources: Files that the numbers come from.
     """
     return render_template(
         "report.html",
         date=f"{when:%d %B %Y, %H:%M}".lstrip("0"),
         num_runs=sum(len(section.records) for section in sections),
         num_methods=sum(len(section.methods) for section in sections),
+        findings=findings,
+        repair=repair,
+        sources=sources,
         sections=[
             _context(number, section, most_bytes=PICTURE_BYTES * len(section.methods))
             for number, section in enumerate(sections, 1)
@@ -134,62 +165,11 @@ def _context(number: int, section: Section, *, most_bytes: int) -> dict[str, Any
         "groups": groups,
         "num_groups": num_groups,
         "proofs": make_proofs(section),
+        "risks": make_risks(section),
         "curves": make_curves(section),
         "gallery": make_gallery(section, most_bytes=most_bytes),
         "runs": run_rows(section),
     }
-
-
-@dataclass(frozen=True)
-class Curve:
-    """One quantity over the epochs.
-
-    Args:
-        title: Title of the chart.
-        chart: The chart as SVG.
-    """
-
-    title: str
-    chart: Markup
-
-
-def make_curves(section: Section) -> list[Curve]:
-    """Make a chart for each accuracy and for each part of the loss."""
-    lines: dict[str, list[Line]] = {}
-    for method in section.methods:
-        for record in method.records:
-            label = method.label
-            if len(method.records) > 1:
-                label += f", seed {record.seed}"
-            for title, values in _quantities(record.history).items():
-                lines.setdefault(title, []).append(Line(label, method.colour, tuple(values)))
-    ordered = sorted(lines, key=lambda title: not _is_share(title))  # accuracies first
-    return [
-        Curve(title, line_chart(title, lines[title], is_share=_is_share(title)))
-        for title in ordered
-    ]
-
-
-def _quantities(history: tuple[Mapping[str, Any], ...]) -> dict[str, list[tuple[float, float]]]:
-    curves: dict[str, list[tuple[float, float]]] = {}
-    for row in history:
-        named = {"Training accuracy": row.get("accuracy")}
-        for group, title in (("validation", "Validation {}"), ("parts", "Loss part {}")):
-            values = row.get(group)
-            for name, value in values.items() if isinstance(values, dict) else ():
-                named[title.format(_words(name) if group == "validation" else name)] = value
-        for title, value in named.items():
-            if isinstance(value, (int, float)) and math.isfinite(value):
-                curves.setdefault(title, []).append((float(row["epoch"]), float(value)))
-    return curves
-
-
-def _words(key: str) -> str:
-    return key.replace("_", " ").replace("/", ", ")
-
-
-def _is_share(title: str) -> bool:
-    return title.startswith(("Training", "Validation"))
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import math
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-__all__ = ["draw_overlay", "draw_sample", "png_address", "share_in_mask"]
+__all__ = ["draw_overlay", "draw_sample", "file_address", "png_address", "share_in_mask"]
 
 SIDE = 140
 OUTLINE = np.array([0.0, 0.78, 1.0])
@@ -149,3 +150,8 @@ def _neighbours(area: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
     padded = np.pad(area, 1)
     height, width = area.shape
     return [padded[r : r + height, c : c + width] for r in range(3) for c in range(3)]
+
+
+def file_address(path: Path) -> str:
+    """The data URL of a PNG file."""
+    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"

@@ -21,6 +21,7 @@ from rightreasons.core.files import (
 )
 from rightreasons.datasets import Dataset, Splits
 from rightreasons.errors import CheckpointMismatchError, InvalidSettingError
+from rightreasons.metrics import RiskCoverage
 from rightreasons.models.weights import weights_like
 from rightreasons.run.config import Config, load_config
 from rightreasons.run.description import describe_run
@@ -43,6 +44,7 @@ from rightreasons.training.evaluate import evaluate_parts
 __all__ = ["fix_run"]
 
 FULL_RANGE = "full"
+COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 
 
 def fix_run(
@@ -193,7 +195,21 @@ def _load_model(folder: Path, data: Splits) -> nn.Module:
         write_examples(folder / "examples.npz", model, data.test)
         results = describe_run(config, data, model, loaded, measured)
         write_json(folder / "results.json", {**results, **read_json(folder / "fit.json")})
+    _measure_risks(model, folder, data)
     return model
+
+
+def _measure_risks(model: nn.Module, folder: Path, data: Splits) -> None:
+    """Add to the results how errors fall if the model may abstain."""
+    results = read_json(folder / "results.json")
+    if "risk_coverage" not in results["metrics"]["test"]:
+        parts = {"test": data.test, "validation": data.val}
+        found = evaluate_parts(
+            model, parts, {name: [RiskCoverage(coverages=COVERAGES)] for name in parts}
+        )
+        for name, values in found.items():
+            results["metrics"][name] |= values
+        write_json(folder / "results.json", results)
 
 
 def _certify(model: nn.Module, path: Path, trials: Trials) -> None:
