@@ -6,12 +6,16 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import yaml
+from PIL import Image
 
 from rightreasons.report.record import read_record
 from rightreasons.report.section import group_records
 from rightreasons.run.config import Config
 
 GROUPS = ("healthy", "ill")
+LOST = {"before": 0.9, "accuracy": 0.5, "cost": 0.4, "low": 0.35, "high": 0.45}
+GONE = LOST | {"cost": 0.01, "low": -0.01, "high": 0.02}
+RISKS = {f"risk_coverage/{kind}/{share}": share / 500 for kind in ("error",) for share in (50, 100)}
 
 
 def metrics(worst, *, average=None, accuracy=None, half=0.03, mass=0.05, swap=None, area=0.1):
@@ -157,3 +161,73 @@ def make_section(make_run):
         return section
 
     return make
+
+
+@pytest.fixture
+def repair(make_run, make_metrics, tmp_path):
+    """The folder of a repair: two runs, two trials, two shortcuts of which one grew."""
+    folder = tmp_path / "fixed"
+    (folder / "trials").mkdir(parents=True)
+    make_run("as it is", 0.2, name="fixed/before", test=make_metrics(0.2) | RISKS)
+    make_run("counterexamples", 0.8, name="fixed/trials/000", test=make_metrics(0.8) | RISKS)
+    row = {
+        "number": 0,
+        "method": "counterexamples",
+        "settings": {"source": "auto"},
+        "lr": 1e-3,
+        "epochs": 3,
+        "state": "finished",
+        "reason": "",
+        "values": {"score": 0.8, "accuracy": 0.85},
+        "keeps": True,
+        "seconds": 61.0,
+    }
+    stopped = row | {"number": 1, "method": "r3", "state": "stopped", "values": {}}
+    stopped |= {"reason": "the budget was used up", "keeps": False}
+    fixed = {
+        "sentence": "Trial 0, counterexamples, takes the accuracy from 20.0 % to 80.0 %.",
+        "selected_what": "accuracy on validation samples with exchanged shortcuts",
+        "selected_why": "there are masks",
+        "kept_what": "the validation accuracy",
+        "num_trials": 2,
+        "original": {"accuracy": 0.3, "swap_accuracy": 0.2},
+        "chosen": row,
+        "budget": {"seconds": 120, "spent": 90.0},
+        "warnings": ["Removing tag feeds stripe <b>."],
+        "runs": {"before": "before", "after": "trials/000"},
+        "shortcuts": [
+            {"name": "tag", "fixed": True, "before": LOST, "after": GONE},
+            {"name": "stripe", "fixed": False, "before": GONE, "after": None},
+        ],
+    }
+    (folder / "fixed.json").write_text(json.dumps(fixed))
+    (folder / "tried.json").write_text(json.dumps({"chosen": 0, "trials": [row, stopped]}))
+    (folder / "masks").mkdir()
+    quality = {"iou": 0.8, "calibration_error": 0.01, "num_masks": 30}
+    told = {"num_annotations": 20, "num_predicted": 180, "held_out": quality}
+    (folder / "masks" / "quality.json").write_text(json.dumps(told))
+    return folder
+
+
+@pytest.fixture
+def audit(tmp_path):
+    """The folder of an audit, with pictures as strings and by what they show."""
+    folder = tmp_path / "audit"
+    (folder / "pictures").mkdir(parents=True)
+    for name in ("one.png", "pictures/before.png", "pictures/after.png"):
+        Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(folder / name)
+    planted = {"shows": "planting", "before": "before.png", "after": "after.png"}
+    found = {
+        "name": "a tag <i>",
+        "kind": "patch",
+        "verdict": "the model uses it",
+        "strength": 0.9,
+        "interval": [0.8, 1.0],
+        "prevalence": 0.5,
+        "classes": ["cat"],
+        "advice": "Accept it.",
+        "pictures": ["one.png", planted | {"predicted": ["cat", "dog"]}, "../fixed/secret.png", 3],
+    }
+    content = {"format": 1, "findings": [found, {"name": "bare"}, "no finding"]}
+    (folder / "audit.json").write_text(json.dumps(content))
+    return folder

@@ -86,6 +86,18 @@ def test_the_page_never_scrolls_sideways(look, width):
     assert page.evaluate(WIDTH) <= width
 
 
+def test_the_story_fits_a_phone(browser, repair, audit, tmp_path):
+    address = write_report([repair], tmp_path / "story.html", audit=audit).as_uri()
+    page = browser.new_page(viewport={"width": 400, "height": 800})
+    page.goto(address)
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert page.evaluate(WIDTH) <= 400
+    assert min(page.evaluate(SIZES)) > 0
+    assert page.locator("h2", has_text="What the repair did").is_visible()
+    assert page.locator(".warning").is_visible()
+    page.close()
+
+
 def test_on_a_phone_the_table_scrolls_in_its_own_box(look):
     box = look(360).locator(".scroll").first
     assert box.evaluate("box => box.scrollWidth > box.clientWidth")

@@ -27,7 +27,7 @@ MOST_FINDINGS = 12
 MOST_PICTURES = 9
 PICTURE_BYTES = 1 << 20
 FIXED, TRIED = "fixed.json", "tried.json"
-SHOWN = ("typical", "before", "after", "donor", "file")
+SHOWN = ("file", "typical", "donor", "before", "after")
 CAPTIONS = {
     "file": "typical",
     "typical": "typical",
@@ -175,6 +175,7 @@ def read_repair(folder: str | Path) -> Repair:
     tried = _read(root / TRIED, "a repair")
     budget = fixed.get("budget", {})
     notes = (
+        *_accuracy_note(fixed),
         f"Trials were compared by the {fixed.get('selected_what')}: {fixed.get('selected_why')}.",
         f"What had to be kept is {fixed.get('kept_what')}. Test data took no part in the choice.",
         f"{fixed.get('num_trials')} trials took {duration(float(budget.get('spent', 0)))} of "
@@ -191,6 +192,18 @@ def read_repair(folder: str | Path) -> Repair:
         decided_by=str(fixed.get("selected_what", "")),
         record=fixed,
     )
+
+
+def _accuracy_note(fixed: Mapping[str, Any]) -> tuple[str, ...]:
+    """How the plain accuracy changed, and how much of it the original owed to the shortcut."""
+    before = fixed.get("original") or {}
+    after = (fixed.get("chosen") or {}).get("values") or {}
+    if "accuracy" not in before or "accuracy" not in after:
+        return ()
+    owed = max(before["accuracy"] - before.get("swap_accuracy", before["accuracy"]), 0.0)
+    gone = f"; the original owed {points(owed)} of its own to the shortcut" if owed else ""
+    one, two = percent(before["accuracy"]), percent(after["accuracy"])
+    return (f"Accuracy on validation data as they are: {one} before, {two} after{gone}.",)
 
 
 def _read(path: Path, what: str) -> dict[str, Any]:
@@ -215,7 +228,7 @@ def _finding(root: Path, record: Mapping[str, Any]) -> Finding:
     facts = (
         ("Kind", str(record.get("kind") or "")),
         ("Strength", number),
-        ("In", percent(prevalence) if isinstance(prevalence, int | float) else ""),
+        ("Samples", percent(prevalence) if isinstance(prevalence, int | float) else ""),
         ("Classes", ", ".join(map(str, classes)) if isinstance(classes, list) else ""),
     )
     return Finding(

@@ -31,8 +31,7 @@ WHAT: dict[By, str] = {
 }
 WHY: dict[By, str] = {
     "worst_group": "every group has validation samples",
-    "swap_accuracy": "there are masks or colours to exchange, and not every group has validation "
-    "samples",
+    "swap_accuracy": "there are shortcuts to exchange, and no validation groups that break them",
     "covered_accuracy": "there are neither masks nor groups",
     "certified": "a certificate was asked for",
     "accuracy": "there are neither masks nor groups; a shortcut can raise this number",
