@@ -245,7 +245,7 @@ def _check_fit(path: Path, given: Mapping[str, Tensor], expected: Mapping[str, T
 def weights_like(model: nn.Module, path: str | Path | None) -> dict[str, Tensor]:
     """Give a model's weights under the names of a file that was loaded into it.
 
-    The code that wrote the file can then load them: the names are those of the model inside its
+    The code that wrote the file can then load them. The names are those of the model inside its
     adapters (`huggingface`, `binary`, `normalised`), with the file's prefix if it has one.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -42,6 +43,8 @@ from rightreasons.training.distributed import hold
 from rightreasons.training.evaluate import evaluate_parts
 
 __all__ = ["fix_run"]
+
+logger = logging.getLogger("rightreasons")
 
 FULL_RANGE = "full"
 COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
@@ -128,7 +131,11 @@ def fix_run(
             epsilon=box,
             progress=progress,
         )
-        trials.search(num_trials)
+        try:
+            trials.search(num_trials)
+        except KeyboardInterrupt:
+            logger.warning("Stopped. Nothing is lost: the same command goes on with the repair.")
+            raise
         watched = read_shortcuts(watch, mask_polarity)
         return _finish(trials, asked, _rows_to_measure(plain, masked, shortcuts, watched))
 
