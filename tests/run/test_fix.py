@@ -15,9 +15,11 @@ from safetensors.torch import load_file
 from tests.faults.commands import Process
 from tests.tagged_pictures import pictures
 from torch import nn
+from typer.testing import CliRunner
 
 import rightreasons as rr
 from rightreasons.annotators.mask_files import write_masks
+from rightreasons.cli import app
 from rightreasons.errors import (
     CheckpointMismatchError,
     DatasetNotFoundError,
@@ -425,3 +427,9 @@ def test_masks_from_files_are_joined_and_named(tmp_path):
     with pytest.raises(rr.errors.DatasetCorruptError, match="to be JSON about the masks"):
         rr.run.shortcuts.read_shortcuts([str(tmp_path / "soft")])
     assert Path(found[0].path).name == "soft"
+
+
+def test_the_command_needs_a_run_or_data(tmp_path):
+    done = CliRunner().invoke(app, ["fix", "--out", str(tmp_path / "out")])
+    assert "Expected the folder of a run, or --data with --model" in str(done.exception)
+    assert not (tmp_path / "out").exists()

@@ -29,7 +29,7 @@ from rightreasons.run.description import describe_run
 from rightreasons.run.examples import write_examples
 from rightreasons.run.methods import find_facts, predict_masks
 from rightreasons.run.run import Run
-from rightreasons.run.search import Clock, parse_duration
+from rightreasons.run.search import Clock, parse_duration, require_optuna
 from rightreasons.run.selection import choose
 from rightreasons.run.shortcuts import (
     Shortcut,
@@ -100,6 +100,7 @@ def fix_run(
         The content of ``fixed.json``.
     """
     seconds, box = parse_duration(budget), _read_box(certificate)
+    require_optuna()
     keep = _check_points(keep_accuracy)
     check_integer("num_trials", num_trials)
     config = _read_start(start)

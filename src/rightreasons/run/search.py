@@ -18,7 +18,15 @@ from rightreasons.core.files import Unreadable, read_json, write_json
 from rightreasons.errors import InvalidSettingError, MissingExtraError
 from rightreasons.run.methods import Method
 
-__all__ = ["Clock", "OutOfTime", "Search", "Turn", "parse_duration", "stop_in_time"]
+__all__ = [
+    "Clock",
+    "OutOfTime",
+    "Search",
+    "Turn",
+    "parse_duration",
+    "require_optuna",
+    "stop_in_time",
+]
 
 BEAT = 0.1
 UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0}
@@ -45,6 +53,12 @@ def parse_duration(text: str | float) -> float:
             "(--budget)."
         )
     return seconds
+
+
+def require_optuna() -> None:
+    """Raise, before anything is measured, if Optuna is not installed."""
+    if importlib.util.find_spec("optuna") is None:
+        raise MissingExtraError("Searching for a repair", "fix")
 
 
 class OutOfTime(BaseException):  # noqa: N818 - it ends a trial as Ctrl-C does, and is no error
@@ -147,8 +161,7 @@ class Search:
     """
 
     def __init__(self, path: Path, methods: Sequence[Method], *, lr: float, seed: int) -> None:
-        if importlib.util.find_spec("optuna") is None:
-            raise MissingExtraError("Searching for a repair", "fix")
+        require_optuna()
         import optuna
         from optuna.storages.journal import JournalFileBackend
 
