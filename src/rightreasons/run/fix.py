@@ -147,6 +147,7 @@ class _Row(NamedTuple):
     shortcut: Shortcut
     is_removed: bool
     data: Dataset | None
+    with_colour: bool = False
 
 
 def _finish(trials: Trials, asked: Mapping[str, Any], matrix: Sequence[_Row]) -> dict[str, Any]:
@@ -292,6 +293,9 @@ def _rows_to_measure(
     rows += [_Row(one, False, with_masks(plain, [one]).val) for one in watched]
     if not removed and masked.train.has_masks:
         rows.insert(0, _Row(Shortcut("what the masks cover", ""), True, masked.val))
+    if len(removed) > 1:  # each alone may cost nothing where the other tells the same
+        colour = any(one.kind == "colour" for one in removed)
+        rows.append(_Row(Shortcut("all of these at once", ""), True, masked.val, colour))
     return rows
 
 
@@ -301,7 +305,8 @@ def _measure_row(models: Mapping[str, nn.Module], row: _Row) -> dict[str, Any]:
     for name in ("before", "after"):
         found[name] = None
         if name in models and row.data is not None and (colour or row.data.has_masks):
-            lost = measure_exchange(models[name], row.data, masks=not colour, colour=colour)
+            both = {"masks": not colour, "colour": colour or row.with_colour}
+            lost = measure_exchange(models[name], row.data, **both)
             found[name] = lost._asdict()
     return found
 
