@@ -139,7 +139,7 @@ class ControlledWeight(nn.Module):
     def __init__(
         self,
         *,
-        limit: float = 0.2,
+        limit: float = 0.05,
         rate: float = 0.1,
         every: int = 4,
         start: float = START,
