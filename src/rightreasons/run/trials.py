@@ -33,7 +33,8 @@ __all__ = ["Trials", "read_rows", "write_tried"]
 TIMED_UPDATES = 4
 SHARE_OF_REST = 1 / 3
 """Largest share of the time that is left which the epochs of one trial are chosen for."""
-LEAST_RESERVE = 1.0
+LEAST_RESERVE, MEASURED_AGAIN = 1.0, 1.8
+"""What is kept for the end: seconds, and multiples of the time of the first measurement."""
 
 logger = logging.getLogger("rightreasons")
 
@@ -81,7 +82,7 @@ class Trials:
             write_json(self.folder / "original.json", told)
         told = read_json(self.folder / "original.json")
         self.original: dict[str, float] = told["values"]
-        self.reserve = LEAST_RESERVE + 2.5 * float(told["seconds"])
+        self.reserve = LEAST_RESERVE + MEASURED_AGAIN * float(told["seconds"])
         logger.info("Repairs are chosen by the %s: %s.", self.judge.what, self.judge.why)
 
     @property
