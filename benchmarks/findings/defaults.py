@@ -194,6 +194,15 @@ def recipe_table() -> str:
     return markdown(header, rows)
 
 
+def below_table() -> str:
+    """List where a guided recipe ends below ERM."""
+    rows = [
+        (name, f"`{method}`", f"{100 * difference:.1f}".replace("-", "−"))
+        for name, method, difference in below_erm()
+    ]
+    return markdown(("data set and net", "recipe", "points"), rows) if rows else "None."
+
+
 def short_table() -> str:
     """Show every block in a line: ERM, the recipes that run in all blocks, and the reference."""
     rows = []
@@ -240,6 +249,7 @@ TABLES = {
     "development": lambda: near_table(DEVELOPMENT),
     "test": lambda: near_table(TEST),
     "recipes": recipe_table,
+    "below": below_table,
     "short": short_table,
     "cases": case_table,
 }

@@ -50,8 +50,6 @@ METHODS: Mapping[str, Overrides] = {
     "ReFF": {"recipe": "reff", "settings": _RAMP},
     "R3 (margin, 20 masks)": {"recipe": "r3", "settings": _MARGIN, **_TWENTY_MASKS},
     "ReFF (20 masks)": {"recipe": "reff", "settings": _RAMP, **_TWENTY_MASKS},
-    "counterexamples": {"recipe": "counterexamples"},
-    "counterexamples (20 masks)": {"recipe": "counterexamples", **_TWENTY_MASKS},
     "oracle": {"recipe": "erm", "data_settings": {"oracle": True, "share": 0.5}},
 }
 
@@ -65,8 +63,6 @@ GRIDS: Mapping[str, Grid] = {
     "ReFF": make_grid(weight=(100.0, 300.0)),
     "R3 (margin, 20 masks)": make_grid(weight=(0.03, 0.3)),
     "ReFF (20 masks)": make_grid(weight=(100.0, 300.0)),
-    "counterexamples": _RATES,
-    "counterexamples (20 masks)": _RATES,
     "oracle": _RATES,
 }
 _SMALLER = make_grid(weight=(0.03, 0.1))
@@ -138,7 +134,6 @@ PROTOCOL = (
     "Heat is the share of a Grad-CAM map: of the last convolution, 24 × 24, in the small CNN, of a "
     "map of 3 × 3 in EfficientNet-Lite0, whose last one has 2 × 2. Both shares are of 400 test "
     "images, those of them with an artefact.",
-    "Counterexamples have no weight, so their candidates are learning rates.",
     "The oracle is ERM where artefacts lie on half of all training images, as at test.",
 )
 
