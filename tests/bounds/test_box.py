@@ -154,6 +154,8 @@ def test_a_net_that_overflows_is_never_certified():
         assert bool(torch.isinf(gradients.lower).all() and torch.isinf(gradients.upper).all())
         assert bool((outputs.upper == torch.inf).all())
         assert margins.scatter(1, y[:, None], -torch.inf).amax().item() == -torch.inf
+        _, inside_a_loss = gradient_box(model, Box(x, torch.ones(2, 1)), y, target="loss")
+        assert bool(torch.isinf(inside_a_loss.radius).all())
 
 
 def test_autocast_is_off_inside_and_on_again_outside():

@@ -262,14 +262,16 @@ def gradient_box(
         outward: Whether the boxes must hold despite rounding.
 
     Returns:
-        Logits ``(N, K)``, gradient ``(N, *S)``.
+        Logits ``(N, K)``, gradient ``(N, *S)``. Where any layer's bounds overflowed, the radius of
+        the gradient is infinite.
     """
     with full_precision(box.center):
         network = network_of(model, box.center)
         boxes = _node_boxes(network, box, method, outward=outward)
         start = target_gradient(boxes[-1], y, Target(target), outward=outward)
-        gradient = network.backward(boxes, start, outward=outward)[0]
-        return _with_full_radius(boxes[-1]), _with_full_radius(gradient)
+        gradients = network.backward(boxes, start, outward=outward)
+        gradient = _widen_overflowed_box(_with_full_radius(gradients[0]), [*boxes, *gradients])
+        return _with_full_radius(boxes[-1]), gradient
 
 
 def lowest_margins(
@@ -400,6 +402,18 @@ def _interval_gradient_ends(
     if columns is not None:
         lower, upper = lower.index_select(1, columns), upper.index_select(1, columns)
     return (lower, upper), gradients
+
+
+def _widen_overflowed_box(box: Box, boxes: list[Box]) -> Box:
+    """Make a box infinite for samples in which any of the boxes overflowed."""
+    with torch.no_grad():
+        zeros = box.center.new_zeros(len(box.center), *[1] * (box.center.ndim - 1))
+        overflowed = torch.isinf(widen_overflowed((zeros, zeros), boxes)[0])
+    if not bool(overflowed.any()):
+        return box
+    return Box(
+        torch.where(overflowed, 0.0, box.center), torch.where(overflowed, torch.inf, box.radius)
+    )
 
 
 def _widen_overflowed_margins(margins: Tensor, boxes: list[Box], y: Tensor) -> Tensor:
