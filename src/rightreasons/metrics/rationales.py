@@ -154,8 +154,8 @@ class TokenAgreement(RationaleMetric):
     r"""Token F1: how well the most important words are those that nobody masked, the rationale.
 
     As many words are taken as the rationale has, so precision, recall and F1 are equal.
-    ``/iou`` is the intersection over the union, ``/chance`` the F1 of random words, ``/n`` the
-    number of texts: those that are annotated and have words inside and outside of the mask.
+    ``/iou`` is the intersection over the union, ``/chance`` the F1 of random words. ``/n`` is the
+    number of texts. A text counts if it is annotated, with words inside and outside of the mask.
 
     Args:
         attribution: ``"gradient"`` or ``"input_times_gradient"``, at the embeddings.

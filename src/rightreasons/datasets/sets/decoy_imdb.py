@@ -58,8 +58,8 @@ def decoy_imdb(
 
     Args:
         data_dir: Folder with IMDB, see `imdb`, and with ``spurious_words.json`` of Wang & Culotta.
-        words: Words that are masked: ``"label"`` is the list of the review's own class, as in the
-            public code; ``"all"`` is both lists, as in the text; ``"decoy"`` is the two names
+        words: Words that are masked. ``"label"`` is the list of the review's own class, as in the
+            public code. ``"all"`` is both lists, as in the text. ``"decoy"`` is the two names
             alone, which needs no list.
         test_words: Which kind is the test set: ``"random"`` or ``"none"``.
         oracle: Whether training reviews have a random name too, so that there is no shortcut.
