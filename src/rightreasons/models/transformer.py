@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -92,11 +93,32 @@ def transformer(
     if random_weights:
         encoder = loader.from_config(config, attn_implementation=attention)
     else:
-        encoder = loader.from_pretrained(
-            folder, local_files_only=True, attn_implementation=attention, add_pooling_layer=False
-        )
+        # The pooling layer that is left out would be reported each time.
+        with _quietly():
+            encoder = loader.from_pretrained(
+                folder,
+                local_files_only=True,
+                attn_implementation=attention,
+                add_pooling_layer=False,
+            )
     width = int(config.hidden_size)
     layers = (width // 2,) if hidden is None else hidden
     return TextClassifier(
         encoder, mlp(inputs=width, hidden=layers, classes=classes), pooling=pooling
     )
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep transformers from reporting and from showing bars, inside the context."""
+    from transformers.utils import logging as reports
+
+    settings: Any = reports
+    level = settings.get_verbosity()
+    settings.set_verbosity_error()
+    settings.disable_progress_bar()
+    try:
+        yield
+    finally:
+        settings.set_verbosity(level)
+        settings.enable_progress_bar()
