@@ -54,16 +54,18 @@ class SubstitutionSensitivity(Metric):
 
     @override
     def measure(self, probe: Probe) -> Rows:
-        before = probe.logits.softmax(dim=1)
+        before = probe.logits.double().softmax(dim=1)
         predicted = before.argmax(dim=1)
         after = probe.each_at(
-            self._swap.alter(probe), lambda at: at.logits.softmax(dim=1), needs_gradient=False
+            self._swap.alter(probe),
+            lambda at: at.logits.double().softmax(dim=1),
+            needs_gradient=False,
         )
         moved = (after - before).abs().gather(2, predicted[None, :, None].expand(len(after), -1, 1))
         annotated = probe.batch.annotated
         return {
             "flips": (after.argmax(dim=2) != predicted).double().mean(dim=0),
-            "moved": moved[..., 0].double().mean(dim=0),
+            "moved": moved[..., 0].mean(dim=0).float(),  # the last bits depend on the batch
             "counts": predicted >= 0 if annotated is None else annotated,
         }
 
@@ -76,5 +78,5 @@ class SubstitutionSensitivity(Metric):
             )
         flips = rows["flips"][counts]
         low, high = percentile_interval(bootstrap_means(flips.numpy(), seed=self.seed))
-        moved = float(rows["moved"][counts].mean())
+        moved = float(rows["moved"][counts].double().mean())
         return {"": float(flips.mean()), "low": low, "high": high, "probability": moved}
