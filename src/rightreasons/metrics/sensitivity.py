@@ -8,7 +8,14 @@ from typing_extensions import override
 
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError
-from rightreasons.metrics.metric import Metric, Rows, bootstrap_means, percentile_interval
+from rightreasons.metrics.metric import (
+    Metric,
+    Rows,
+    bootstrap_means,
+    check_prepared,
+    percentile_interval,
+    refuse_without_masks,
+)
 from rightreasons.metrics.swap_accuracy import SwapAccuracy
 from rightreasons.probe.probe import Probe
 
@@ -22,9 +29,8 @@ class SubstitutionSensitivity(Metric):
     .. math:: \Pr[\hat y(x') \ne \hat y(x)]
 
     over annotated samples and draws, with :math:`x'` as in `SwapAccuracy`. It needs no labels: a
-    model that is wrong in both cases counts as insensitive. ``/probability`` is the mean absolute
-    change of the predicted class's probability; ``/low`` and ``/high`` are a 95 % interval over
-    samples. 0 is no reliance.
+    model that is wrong in both cases counts as insensitive. ``/low`` and ``/high`` are a 95 %
+    interval over samples. 0 is no reliance.
 
     Args:
         source: What masked features become, see `SwapAccuracy`. With ``"uniform"``, words of the
@@ -46,26 +52,25 @@ class SubstitutionSensitivity(Metric):
     ) -> None:
         super().__init__()
         self.source, self.num_draws, self.seed = source, num_draws, seed
+        self._data: Dataset | None = None
         self._swap = SwapAccuracy(source=source, num_draws=num_draws, seed=seed)
 
     def prepare(self, data: Dataset) -> None:
         """Look at the masks, and draw the donors of every sample."""
+        refuse_without_masks(self, data)
+        self._data = data
         self._swap.prepare(data)
 
     @override
     def measure(self, probe: Probe) -> Rows:
-        before = probe.logits.double().softmax(dim=1)
-        predicted = before.argmax(dim=1)
+        check_prepared(self, self._data, probe.batch.index)
+        predicted = probe.logits.argmax(dim=1)
         after = probe.each_at(
-            self._swap.alter(probe),
-            lambda at: at.logits.double().softmax(dim=1),
-            needs_gradient=False,
+            self._swap.alter(probe), lambda at: at.logits.argmax(dim=1), needs_gradient=False
         )
-        moved = (after - before).abs().gather(2, predicted[None, :, None].expand(len(after), -1, 1))
         annotated = probe.batch.annotated
         return {
-            "flips": (after.argmax(dim=2) != predicted).double().mean(dim=0),
-            "moved": moved[..., 0].mean(dim=0).float(),  # the last bits depend on the batch
+            "flips": (after != predicted).double().mean(dim=0),
             "counts": predicted >= 0 if annotated is None else annotated,
         }
 
@@ -78,5 +83,4 @@ class SubstitutionSensitivity(Metric):
             )
         flips = rows["flips"][counts]
         low, high = percentile_interval(bootstrap_means(flips.numpy(), seed=self.seed))
-        moved = float(rows["moved"][counts].double().mean())
-        return {"": float(flips.mean()), "low": low, "high": high, "probability": moved}
+        return {"": float(flips.mean()), "low": low, "high": high}
