@@ -11,7 +11,7 @@ from rightreasons.types import Batch, Interval, Target
 from tests.reference.metrics import probabilities
 
 NAMES = [target.value for target in Target]
-PARTS = [field.name for field in dataclasses.fields(Batch)]
+PARTS = [field.name for field in dataclasses.fields(Batch) if field.name != "inputs"]
 X, Y = torch.arange(72.0).reshape(4, 2, 3, 3) / 64, torch.tensor([0, 1, 0, 2])
 MASK = torch.arange(36.0).reshape(4, 1, 3, 3) % 2
 FULL = Batch(
@@ -299,3 +299,32 @@ def test_an_unknown_name_is_answered_with_the_nearest():
         Target("logits")
     with pytest.raises(UnknownNameError, match="got '3'. Known: log_probabilities, logit, logs"):
         Target(3)
+
+
+def test_texts_are_padded_together_cut_and_moved_with_their_attention_mask():
+    def text(*tokens):
+        ones = torch.ones(1, len(tokens), dtype=torch.long)
+        x, y = torch.tensor([tokens]), torch.tensor([0])
+        return Batch(x=x, y=y, mask=torch.ones(1, len(tokens)), inputs={"attention_mask": ones})
+
+    both = Batch.collate([text(5), text(6, 7, 8)], padding=9)
+    assert both.x.tolist() == [[5, 9, 9], [6, 7, 8]]
+    assert both.mask.tolist() == [[1, 0, 0], [1, 1, 1]]
+    assert both.inputs["attention_mask"].tolist() == [[1, 0, 0], [1, 1, 1]]
+    first = both[:1].trimmed()
+    assert first.x.tolist() == [[5]] and first.inputs["attention_mask"].tolist() == [[1]]
+    assert both.to("meta").inputs["attention_mask"].device.type == "meta"
+    assert both.repeat(2).inputs["attention_mask"].shape == (4, 3)
+    with pytest.raises(InvalidBatchError, match="all batches to have `attention_mask` or none"):
+        Batch.collate(
+            [text(5), Batch(x=torch.tensor([[5]]), y=torch.tensor([0]), mask=text(5).mask)]
+        )
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [([1, 2], "tensors by name, but got list"), ({"a": torch.ones(3)}, "each of 4 samples, but")],
+)
+def test_other_inputs_are_refused(inputs, words):
+    with pytest.raises(InvalidBatchError, match=words):
+        Batch(x=X, y=Y, inputs=inputs)

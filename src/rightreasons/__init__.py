@@ -21,6 +21,9 @@ from rightreasons import objectives as objectives
 from rightreasons import strategies as strategies
 from rightreasons.certification import Certificate as Certificate
 from rightreasons.certification import certify as certify
+from rightreasons.certification import certify_substitutes as certify_substitutes
+from rightreasons.datasets import tables as tables
+from rightreasons.datasets import texts as text
 from rightreasons.objectives import Loss as Loss
 from rightreasons.objectives import Objective as Objective
 from rightreasons.objectives import Term as Term
@@ -49,6 +52,7 @@ __all__ = [
     "attacks",
     "bounds",
     "certify",
+    "certify_substitutes",
     "datasets",
     "errors",
     "evaluate",
@@ -62,4 +66,6 @@ __all__ = [
     "recipes",
     "selective",
     "strategies",
+    "tables",
+    "text",
 ]

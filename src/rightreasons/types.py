@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -86,6 +86,8 @@ class Batch:
             predicted one. Defaults to True everywhere if there are masks.
         group: ``(N,)`` integers from 0; -1 is unknown.
         index: ``(N,)`` integers: the index of each sample in its data set.
+        inputs: What else the model's forward takes, by name, each ``(N, ...)``. Texts have
+            ``attention_mask``, ``(N, T)``: 1 for tokens, 0 for padding at the end.
 
     Example:
         >>> batch = Batch(x=torch.zeros(2, 1, 4, 4), y=torch.tensor([0, 1]))
@@ -101,6 +103,7 @@ class Batch:
     annotated: Tensor | None = None
     group: Tensor | None = None
     index: Tensor | None = None
+    inputs: Mapping[str, Tensor] | None = None
 
     def __post_init__(self) -> None:
         _check_inputs(self.x)
@@ -122,6 +125,8 @@ class Batch:
             raise InvalidBatchError(
                 f"Expected `group` from 0, or -1 for unknown, but got {int(self.group.min())}."
             )
+        if self.inputs is not None:
+            object.__setattr__(self, "inputs", _checked_inputs(self.inputs, size))
         if self.mask is not None:
             object.__setattr__(self, "mask", _checked_mask(self.mask, self.x))
             if self.annotated is None:
@@ -129,7 +134,7 @@ class Batch:
                 object.__setattr__(self, "annotated", everyone)
 
     @classmethod
-    def trusted(cls, **parts: Tensor | None) -> Batch:
+    def trusted(cls, **parts: Part) -> Batch:
         """Make a batch from fields that were checked before, without checking them again."""
         batch = object.__new__(cls)
         for field in fields(cls):
@@ -137,38 +142,81 @@ class Batch:
         return batch
 
     @classmethod
-    def collate(cls, batches: Sequence[Batch]) -> Batch:
-        """Concatenate batches; a field that only some of them have is an error."""
+    def collate(cls, batches: Sequence[Batch], *, padding: int = 0) -> Batch:
+        """Concatenate batches; a field that only some of them have is an error.
+
+        Token ids of several lengths are padded at the end, if an attention mask says where.
+
+        Args:
+            batches: At least one.
+            padding: The token id that fills up shorter texts.
+        """
         if not batches:
             raise InvalidBatchError("Expected at least one batch to collate, but got none.")
-        parts: dict[str, Tensor | None] = {}
+        if all(batch.has_padding for batch in batches):
+            longest = max(batch.x.shape[1] for batch in batches)
+            batches = [batch.padded(longest, padding) for batch in batches]
+        names = {name for batch in batches for name in batch.inputs or {}}
+        parts: dict[str, Any] = {"inputs": None}
         for field in fields(cls):
-            values = [getattr(batch, field.name) for batch in batches]
-            missing = sum(value is None for value in values)
-            if 0 < missing < len(values):
-                raise InvalidBatchError(
-                    f"Expected all batches to have `{field.name}` or none of them, but "
-                    f"{missing} of {len(values)} have none."
-                )
-            shapes = {tuple(value.shape[1:]) for value in values if value is not None}
-            if len(shapes) > 1:
-                raise InvalidBatchError(
-                    f"Expected `{field.name}` of one shape in all batches, but got "
-                    f"{' and '.join(map(str, sorted(shapes)))}. Resize the samples first."
-                )
-            parts[field.name] = None if missing else torch.cat(values)
+            if field.name != "inputs":
+                parts[field.name] = _joined(field.name, [getattr(b, field.name) for b in batches])
+        if names:
+            columns = {n: [(batch.inputs or {}).get(n) for batch in batches] for n in sorted(names)}
+            parts["inputs"] = {name: _joined(name, column) for name, column in columns.items()}
         return cls.trusted(**parts)
+
+    @property
+    def has_padding(self) -> bool:
+        """Whether the samples are token ids with an attention mask."""
+        is_text = self.x.ndim == 2 and not self.x.is_floating_point()
+        return is_text and self.inputs is not None and "attention_mask" in self.inputs
+
+    def padded(self, length: int, padding: int = 0) -> Batch:
+        """Texts of so many tokens, filled up or cut at the end; the mask is 0 on padding.
+
+        Args:
+            length: Number of tokens. None of those that are cut may be part of a text.
+            padding: The token id to fill up with.
+
+        Example:
+            >>> attention = {"attention_mask": torch.ones(1, 2).long()}
+            >>> batch = Batch(x=torch.tensor([[7, 8]]), y=torch.tensor([0]), inputs=attention)
+            >>> batch.padded(3).x, batch.padded(3).inputs["attention_mask"]
+            (tensor([[7, 8, 0]]), tensor([[1, 1, 0]]))
+        """
+        tokens = self.x.shape[1]
+        if length == tokens:
+            return self
+
+        def fit(part: Tensor, value: int = 0) -> Tensor:
+            if part.ndim < 2 or part.shape[1] != tokens:
+                return part
+            return functional.pad(
+                part, (0, 0) * (part.ndim - 2) + (0, length - tokens), value=value
+            )
+
+        inputs = {name: fit(part) for name, part in (self.inputs or {}).items()}
+        mask = None if self.mask is None else fit(self.mask)
+        return self.with_(x=fit(self.x, padding), mask=mask, inputs=inputs)
+
+    def trimmed(self) -> Batch:
+        """The same texts without the padding that all of them have."""
+        if self.inputs is None or not self.has_padding:
+            return self
+        used = self.inputs["attention_mask"].any(dim=0)
+        length = int(used.nonzero().max()) + 1 if bool(used.any()) else 1
+        return self.padded(length)
 
     def to(self, *args: Any, **kwargs: Any) -> Batch:
         """Move the batch as `Tensor.to` does; a dtype changes ``x`` and ``mask`` only."""
-        parts: dict[str, Tensor | None] = {}
-        for name, value in self._parts().items():
-            if value is not None and value.is_floating_point():
-                value = value.to(*args, **kwargs)
-            elif value is not None:
-                value = value.to(torch.empty(0, device=value.device).to(*args, **kwargs).device)
-            parts[name] = value
-        return Batch.trusted(**parts)
+
+        def move(part: Tensor) -> Tensor:
+            if part.is_floating_point():
+                return part.to(*args, **kwargs)
+            return part.to(torch.empty(0, device=part.device).to(*args, **kwargs).device)
+
+        return self._map(move)
 
     def __getitem__(self, rows: slice | Tensor) -> Batch:
         """Select samples by a slice, by indices or by a boolean tensor."""
@@ -177,9 +225,7 @@ class Batch:
                 f"Expected a slice or a tensor of rows, but got {rows}. "
                 f"Use batch[{rows}:{rows + 1}]."
             )
-        return Batch.trusted(
-            **{name: None if part is None else part[rows] for name, part in self._parts().items()}
-        )
+        return self._map(lambda part: part[rows])
 
     def __len__(self) -> int:
         return int(self.x.shape[0])
@@ -198,14 +244,14 @@ class Batch:
         """Stack ``times`` copies along the batch dimension, copy after copy."""
         return Batch.collate([self] * times)
 
-    def replace(self, **parts: Tensor | None) -> Batch:
+    def replace(self, **parts: Part) -> Batch:
         """Copy the batch with other values for some fields, and check all fields.
 
         For values from outside. `with_` is faster where the values come from a checked batch.
         """
         return Batch(**{**self._parts(), **parts})
 
-    def with_(self, **parts: Tensor | None) -> Batch:
+    def with_(self, **parts: Part) -> Batch:
         """Copy the batch with other values for some fields, without any check.
 
         For values that were computed from this batch and keep its shapes, types and ranges.
@@ -219,6 +265,36 @@ class Batch:
 
     def _parts(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        parts = self._parts()
+        inputs = parts.pop("inputs")
+        changed: dict[str, Any]
+        changed = {name: None if one is None else change(one) for name, one in parts.items()}
+        if inputs is not None:
+            changed["inputs"] = {name: change(one) for name, one in inputs.items()}
+        return Batch.trusted(**changed)
+
+
+Part = Tensor | Mapping[str, Tensor] | None
+"""A field of a batch."""
+
+
+def _joined(name: str, values: list[Any]) -> Tensor | None:
+    """One field of several batches."""
+    missing = sum(value is None for value in values)
+    if 0 < missing < len(values):
+        raise InvalidBatchError(
+            f"Expected all batches to have `{name}` or none of them, but "
+            f"{missing} of {len(values)} have none."
+        )
+    shapes = {tuple(value.shape[1:]) for value in values if value is not None}
+    if len(shapes) > 1:
+        raise InvalidBatchError(
+            f"Expected `{name}` of one shape in all batches, but got "
+            f"{' and '.join(map(str, sorted(shapes)))}. Resize the samples first."
+        )
+    return None if missing else torch.cat(values)
 
 
 def _check_inputs(x: Tensor) -> None:
@@ -244,6 +320,22 @@ def _check_inputs(x: Tensor) -> None:
             f"Expected finite `x`, but got NaN or infinity in {len(bad)} of {len(x)} samples, "
             f"first in sample {int(bad[0])}. Remove them, or use torch.nan_to_num(x)."
         )
+
+
+def _checked_inputs(inputs: object, size: int) -> dict[str, Tensor]:
+    if not isinstance(inputs, Mapping):
+        raise InvalidBatchError(
+            f"Expected `inputs` to be tensors by name, but got {type(inputs).__name__}. Use "
+            'inputs={"attention_mask": mask}.'
+        )
+    for name, one in inputs.items():
+        if not isinstance(one, Tensor) or one.ndim < 1 or len(one) != size:
+            got = tuple(one.shape) if isinstance(one, Tensor) else type(one).__name__
+            raise InvalidBatchError(
+                f"Expected `inputs[{name!r}]` to be a tensor with one entry for each of {size} "
+                f"samples, but got {got}."
+            )
+    return dict(inputs)
 
 
 def _checked_column(name: str, kind: str, value: object, size: int) -> Tensor:

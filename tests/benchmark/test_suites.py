@@ -30,6 +30,7 @@ RUNS = {
     "r4_model_size": 3 * (2 + 2 + 2 + 1),
     "r4_table1": 10 * (3 + 2) + 10 * 3 + 10 * (2 + 2),
     "r4_table2": 10 * (3 + 2) + 10 * 3 + 10 * (2 + 2),
+    "r4_text": 7 * 2 + 7 * 2,
     "r4_weight_decay": 4 * 2 + 2 + 2 * (3 + 2),
     "reff_decoy_ham": 2 * 8 * (2 + 2),
     "reff_regimes": 5 * 4 - 2,  # the baseline and the oracle have no ramp

@@ -38,6 +38,7 @@ from rightreasons.metrics import (
     RelativeCoreSensitivity,
     RiskCoverage,
     RobustCriterion,
+    SubstitutionSensitivity,
     SwapAccuracy,
 )
 from rightreasons.training.evaluate import _flatten
@@ -83,6 +84,7 @@ TABLE = {
         softplus_beta=None,
     ),
     "rps": partial(RPS, epsilons=[0.25, 0.5], num_draws=2),
+    "substitution_sensitivity": SubstitutionSensitivity,
     "swap_accuracy": SwapAccuracy,
     "swap_accuracy samples": partial(SwapAccuracy, source="samples"),
     "swap_accuracy uniform": partial(SwapAccuracy, source="uniform", num_draws=3),
@@ -90,12 +92,14 @@ TABLE = {
 # The quality of explanations, right or wrong, depends on no mask or group.
 OF_EXPLANATIONS = {"adv_insertion", "deletion", "insertion", "robust_criterion", "rps"}
 OF_EXPLANATIONS |= {"density_robustness", "gradient_robustness", "pixel_perturbation"}
+OF_TEXTS = {"comprehensiveness", "sufficiency", "token_agreement"}  # see test_tokens.py
 ON_MAPS = {"cam_mass"}  # only images have them
 WITH_MASKS = ["cam_mass", "certified_change", "feature_leakage", "gradient_fragility"]
 WITH_MASKS += ["input_gradient_mass", "relative_core_sensitivity", "swap_accuracy"]
+WITH_MASKS += ["substitution_sensitivity"]
 PREPARED = ["adv_insertion", "adversarial_accuracy", "certified_change", "deletion"]
 PREPARED += ["gradient_fragility", "insertion", "pixel_perturbation", "relative_core_sensitivity"]
-PREPARED += ["robust_criterion", "rps", "swap_accuracy"]
+PREPARED += ["robust_criterion", "rps", "substitution_sensitivity", "swap_accuracy"]
 SIZE = 37
 
 
@@ -174,7 +178,7 @@ def updated(metric, model, data, parts):
 
 
 def test_every_metric_is_in_the_table():
-    assert {made(name).name for name in TABLE} == set(METRICS)
+    assert {made(name).name for name in TABLE} == set(METRICS) - OF_TEXTS
 
 
 def test_is_named_as_its_class_and_says_what_is_better(metric):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.token_nets import texts, tiny_bert
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -265,8 +266,18 @@ def test_lost_columns_are_named(tmp_path):
         trainer.compute_loss(net, inputs)
     with pytest.raises(rr.errors.InvalidBatchError, match="but it holds pixel_values, mask"):
         trainer.compute_loss(net, {"pixel_values": data.x, "mask": data.mask})
-    with pytest.raises(rr.errors.InvalidBatchError, match="but got attention_mask, too"):
-        trainer.compute_loss(net, {**inputs, "attention_mask": data.y})
+    with pytest.raises(rr.errors.InvalidBatchError, match="but got names, too"):
+        trainer.compute_loss(net, {**inputs, "names": ["a"] * 4})
+
+
+def test_texts_go_in_with_their_attention_mask(tmp_path):
+    batch, net = texts(), tiny_bert().net.eval()
+    objective = RECIPES["r3"]()
+    columns = {"input_ids": batch.x, "labels": batch.y, "mask": batch.mask, **batch.inputs}
+    trainer = make_trainer(objective, net, [batch], tmp_path)
+    ours = trainer.compute_loss(net, columns)
+    expected = objective.as_objective().eval()(rr.models.huggingface(net), batch).total
+    torch.testing.assert_close(ours, expected)
 
 
 def test_own_nets_and_wrapped_models(tmp_path):

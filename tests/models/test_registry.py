@@ -41,6 +41,7 @@ SMALLEST = {
     "vgg11": 16,
 }
 
+TEXTS = ["text_cnn", "text_lstm", "text_mlp", "transformer"]  # see tests/contracts/test_tokens.py
 ONE_HEAD = [name for name in SMALLEST if name != "selective_net"]  # all of it makes the logits
 
 
@@ -59,7 +60,7 @@ def penalty_gradients(model, x):
 
 
 def test_names_are_those_of_the_functions():
-    assert list(names()) == sorted(SMALLEST)
+    assert list(names()) == sorted([*SMALLEST, *TEXTS])
     assert all(callable(getattr(models, name)) for name in names())
 
 
@@ -189,3 +190,15 @@ def test_unknown_setting():
     message = "settings of the model 'mlp' among: hidden, activation; but got depth, widht"
     with pytest.raises(InvalidSettingError, match=message):
         create("mlp", classes=2, channels=3, size=32, depth=3, widht=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "vocabulary", "words"),
+    [
+        ("mlp", 9, "model for texts, but 'mlp' is for pixels or columns. Use one of text_cnn"),
+        ("text_mlp", None, "model for pixels or columns, but 'text_mlp' is for texts"),
+    ],
+)
+def test_texts_need_their_own_models(name, vocabulary, words):
+    with pytest.raises(InvalidSettingError, match=words):
+        create(name, classes=2, channels=5, size=(), vocabulary=vocabulary)

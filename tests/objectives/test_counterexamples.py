@@ -199,6 +199,3 @@ def test_bad_settings_and_data_are_refused():
     empty = rr.datasets.InMemory(bare.batch.replace(mask=torch.zeros(4, 3)))
     with pytest.raises(rr.errors.InvalidBatchError, match="all masks are empty"):
         rr.recipes.counterexamples().prepare(empty, num_passes=1)
-    tokens = rr.Batch(x=torch.ones(2, 3).long(), y=torch.tensor([0, 1]), mask=torch.ones(2, 3))
-    with pytest.raises(rr.errors.InvalidBatchError, match="floating-point features"):
-        rr.recipes.counterexamples()(nn.Linear(3, 2), tokens)

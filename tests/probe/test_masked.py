@@ -5,7 +5,7 @@ from torch import nn
 import rightreasons as rr
 from rightreasons.bounds import Box
 from rightreasons.core.tracing import split_at_first_layer
-from rightreasons.probe.masked import FirstLayerAdapter, InputAdapter
+from rightreasons.probe.adapters import FirstLayerAdapter, InputAdapter
 from rightreasons.types import Interval, Target
 
 COLUMNS = torch.tensor([1, 4, 7])

@@ -196,10 +196,22 @@ def test_models_that_do_not_fit(tiny_batch, model, words):
         rr.Probe(model.double(), tiny_batch)
 
 
-def test_token_ids_have_no_gradient():
+def test_token_ids_that_no_embedding_reads_have_no_gradient():
+    class OneHot(nn.Module):
+        def forward(self, x):
+            return nn.functional.one_hot(x, 3).double().sum(dim=1)
+
     batch = rr.Batch(x=torch.ones(2, 5, dtype=torch.int64), y=torch.tensor([0, 1]))
-    with pytest.raises(InvalidBatchError, match="Expected floating point `x` to differentiate"):
-        rr.Probe(nn.Sequential(nn.Embedding(3, 2), nn.Flatten()), batch, needs_gradient=True)
+    assert rr.Probe(OneHot(), batch).logits.shape == (2, 3)
+    with pytest.raises(InvalidBatchError, match="token ids that an nn.Embedding of the model"):
+        rr.Probe(OneHot(), batch, needs_gradient=True)
+
+
+def test_a_model_must_take_what_the_batch_carries():
+    attention = {"attention_mask": torch.ones(2, 5)}
+    batch = rr.Batch(x=torch.rand(2, 5), y=torch.tensor([0, 1]), inputs=attention)
+    with pytest.raises(InvalidBatchError, match="forward takes `attention_mask` beside `x`"):
+        rr.Probe(nn.Linear(5, 2), batch)
 
 
 def test_asking_for_a_gradient_nobody_announced(tiny_net, tiny_batch):

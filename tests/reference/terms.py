@@ -273,3 +273,50 @@ def moved_content(x, mask, donor_x, donor_mask):
             share = float(mask[0, r, c])
             result[k, r, c] = (1 - share) * x[k, r, c] + share * donor_x[k, d_r, d_c]
     return result
+
+
+def token_gradient(model, tokens, attention, y):
+    """The gradient of one text's loss at the output of its embedding, (T, E)."""
+    table = next(m for m in model.modules() if isinstance(m, torch.nn.Embedding))
+    kept = []
+    hook = table.register_forward_hook(lambda module, inputs, output: kept.append(output))
+    try:
+        logits = model(tokens[None], attention_mask=attention[None])
+    finally:
+        hook.remove()
+    loss = torch.nn.functional.cross_entropy(logits, torch.tensor([y]))
+    return torch.autograd.grad(loss, kept[0])[0][0]
+
+
+def token_norms(model, batch, copies, combine):
+    """R4 paper, appendix C: the squared norm of the masked, combined gradients of some texts."""
+    penalties = []
+    for n in range(len(batch.x)):
+        attention, y = batch.inputs["attention_mask"][n], int(batch.y[n])
+        gradients = [token_gradient(model, copy[n], attention, y) for copy in copies]
+        total = combine([batch.mask[n][:, None] * one for one in gradients])
+        penalties.append(sum(float(value) ** 2 for value in total.flatten()))
+    return penalties
+
+
+def token_attack(model, batch, substitutes):
+    """R4 paper, appendix C: the substitutes that a greedy search writes into each text."""
+    texts = []
+    for n in range(len(batch.x)):
+        attention, y, tokens = (
+            batch.inputs["attention_mask"][n],
+            int(batch.y[n]),
+            batch.x[n].clone(),
+        )
+        for place in range(len(tokens)):
+            if not batch.mask[n, place]:
+                continue
+            sizes = []
+            for word in substitutes:
+                tried = tokens.clone()
+                tried[place] = word
+                gradient = token_gradient(model, tried, attention, y)[place]
+                sizes.append(math.sqrt(sum(float(value) ** 2 for value in gradient)))
+            tokens[place] = substitutes[sizes.index(max(sizes))]
+        texts.append(tokens)
+    return torch.stack(texts)

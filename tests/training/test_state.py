@@ -6,7 +6,8 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.training.distributed import launch_fabric
-from rightreasons.training.state import Progress, Schedule
+from rightreasons.training.schedule import Schedule
+from rightreasons.training.state import Progress
 
 shapes = st.tuples(
     st.integers(1, 60), st.integers(1, 20), st.integers(1, 4), st.integers(1, 5), st.integers(0, 3)

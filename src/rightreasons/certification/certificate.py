@@ -51,8 +51,9 @@ class Verdict:
         prediction: The class the model predicts at the sample.
         group: Number of the group; -1 if unknown.
         status: ``"verified"``: no value of the masked features in the box changes the
-            prediction, proved by bounds. ``"refuted"``: an attack changed it. ``"unknown"``:
-            neither. ``"nothing"``: the mask is empty, so there is nothing to certify.
+            prediction, proved by bounds or because all were tried. ``"refuted"``: an attack changed
+            it. ``"unknown"``: neither. ``"nothing"``: the mask is empty, so there is nothing to
+            certify.
         changed_to: The class that the attack changed the prediction to, if refuted.
         margin_proved: Lower bound of the predicted logit minus the largest other.
         margin_found: The smallest such margin that an attack found.
@@ -87,7 +88,10 @@ class Verdict:
         if known["status"] not in STATUSES:
             raise ValueError(f"no status {known['status']!r}")
         if known["status"] != "nothing":
-            for name in ("margin_proved", "loss_gradient_proved", "logit_gradient_proved"):
+            # Where substitutes were tried, there is a margin and no gradient.
+            tried = known["margin_found"] is not None and known["loss_gradient_found"] is None
+            gradients = () if tried else ("loss_gradient_proved", "logit_gradient_proved")
+            for name in ("margin_proved", *gradients):
                 if known[name] is None:
                     known[name] = -math.inf if name == "margin_proved" else math.inf
         return cls(**known)
@@ -210,7 +214,7 @@ def sentence_about(summary: Mapping[str, Any], settings: Mapping[str, Any]) -> s
     size, shares = summary["num_certifiable"], summary["shares"]
     if not size:
         return "No sample has a mask, so there was nothing to certify."
-    where = (
+    where = settings.get("claim") or (
         "whatever valid values the masked features take"
         if settings["epsilon"] is None
         else f"however the masked features move by up to {settings['epsilon']:g}"
@@ -263,7 +267,8 @@ def _worst_group(
 def _gradient_summary(samples: Sequence[Verdict], name: str) -> dict[str, dict[str, float | None]]:
     result: dict[str, dict[str, float | None]] = {}
     for kind in ("proved", "found"):
-        values = [float(getattr(sample, f"{name}_{kind}")) for sample in samples]
+        given = [getattr(sample, f"{name}_{kind}") for sample in samples]
+        values = [float(value) for value in given if value is not None]
         result[kind] = {
             "mean": sum(values) / len(values) if values else None,
             "max": max(values, default=None),

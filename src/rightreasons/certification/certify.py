@@ -116,6 +116,11 @@ def certify(
         ghitu2025model
     """
     data = as_dataset(data)
+    if data.card.text is not None:
+        raise InvalidBatchError(
+            "Expected pixels or columns to move, but got texts, whose words are replaced by "
+            "others. Use certify_substitutes (--substitutes)."
+        )
     settings = CertificationSettings(
         epsilon=None if epsilon is None else positive_float("epsilon", epsilon),
         valid_range=_find_range(data.card, valid_range, epsilon),

@@ -24,6 +24,13 @@ def certify(
     full_range: Annotated[
         bool, typer.Option("--full-range", help="Let masked features take every valid value.")
     ] = False,
+    substitutes: Annotated[
+        str | None,
+        typer.Option(
+            help="Try substitutes of masked words or values: enumeration (exact, one place at a "
+            "time) or bounds (all places at once)."
+        ),
+    ] = None,
     method: Annotated[
         str,
         typer.Option(help="ibp (fast), crown (tight, slow) or auto (crown where needed and fast)."),
@@ -45,15 +52,16 @@ def certify(
     Each sample is verified by bounds, refuted by an attack, or unknown. Give --epsilon for a small
     box around each sample, or --full-range for "this model provably does not read the tag".
     """
-    if (epsilon is not None) == full_range:
-        got = "both" if full_range else "neither"
+    if (epsilon is not None) + full_range + (substitutes is not None) != 1:
+        got = "neither" if epsilon is None and not full_range else "both"
         raise InvalidSettingError(
-            f"Expected exactly one of --epsilon E and --full-range, but got {got}. Give one."
+            f"Expected exactly one of --epsilon E and --full-range, but got {got}. Give one; for "
+            "texts and categories --substitutes enumeration."
         )
     certificate = certify_run(
         run,
         epsilon=epsilon,
-        method=method,  # type: ignore[arg-type]
+        method=substitutes or method,  # type: ignore[arg-type]
         split=split,  # type: ignore[arg-type]
         data_dir=data_dir,
         out=out,

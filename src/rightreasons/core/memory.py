@@ -12,7 +12,7 @@ on a processor, measuring makes the same passes, so that its results have the sa
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +85,7 @@ def rows_within_budget(
     *,
     ceiling: int,
     in_training: bool = False,
+    inputs: Mapping[str, Tensor] | None = None,
 ) -> int:
     """The most rows of a pass that fits the budget: ``ceiling``, or a power of two below it.
 
@@ -95,6 +96,7 @@ def rows_within_budget(
         work: What the pass keeps.
         ceiling: The most rows that are wanted.
         in_training: Whether the pass belongs to a training step.
+        inputs: What else the model takes, see `Batch`.
 
     Example:
         >>> rows_within_budget(nn.Linear(3, 2), torch.zeros(8, 3), "values", ceiling=500)
@@ -103,22 +105,25 @@ def rows_within_budget(
     few = x.is_floating_point() and ceiling * x[:1].nbytes <= _SMALL
     if few or ceiling <= 1 or not len(x):
         return max(1, ceiling)
-    needed = pass_bytes(model, x).needed(work) + 2 * x[0].nbytes
+    needed = pass_bytes(model, x, inputs).needed(work) + 2 * x[0].nbytes
     fitting = max(1, budget_of(x.device, in_training=in_training) // needed)
     return ceiling if ceiling <= fitting else 1 << fitting.bit_length() - 1
 
 
-def pass_bytes(model: nn.Module, x: Tensor) -> PassBytes:
+def pass_bytes(
+    model: nn.Module, x: Tensor, inputs: Mapping[str, Tensor] | None = None
+) -> PassBytes:
     """The memory of one sample in a pass of ``model``, as at test time; measured once a shape."""
     core = innermost(model)
     sizes = _known.setdefault(core, {})
     key = (tuple(x.shape[1:]), x.dtype, x.device)
     if key not in sizes:
-        sizes[key] = _measure(core, x[:1].detach().clone())
+        first = {name: one[:1] for name, one in (inputs or {}).items()}
+        sizes[key] = _measure(core, x[:1].detach().clone(), first)
     return sizes[key]
 
 
-def _measure(model: nn.Module, x: Tensor) -> PassBytes:
+def _measure(model: nn.Module, x: Tensor, inputs: Mapping[str, Tensor]) -> PassBytes:
     owned = {one.untyped_storage().data_ptr() for one in (*model.parameters(), *model.buffers())}
     saved: dict[int, int] = {}
 
@@ -134,7 +139,7 @@ def _measure(model: nn.Module, x: Tensor) -> PassBytes:
     with suppress(Exception), torch.random.fork_rng(devices):
         with test_time_mode(model), torch.enable_grad(), hooks:
             # The graph lives as long as memory is counted: no address serves two tensors.
-            graph = model(x.requires_grad_() if x.is_floating_point() else x)
+            graph = model(x.requires_grad_() if x.is_floating_point() else x, **inputs)
         del graph
     sizes = [*saved.values(), x.nbytes]
     return PassBytes(sum(sizes), max(sizes))

@@ -9,12 +9,38 @@ from torch import Tensor
 
 from rightreasons.errors import InvalidBatchError, NonFiniteLossError
 
-__all__ = ["last_operation", "refuse_non_finite", "refuse_probabilities"]
+__all__ = ["checked_logits", "last_operation", "refuse_non_finite", "refuse_probabilities"]
 
 _SAME_VALUES = (
     *("View", "UnsafeView", "Reshape", "Squeeze", "Unsqueeze", "Select", "Slice", "T", "Permute"),
     *("Transpose", "Clone", "ToCopy", "Expand", "Alias", "Contiguous", "AsStrided"),
 )
+
+
+def checked_logits(logits: object, y: Tensor, *, in_training: bool) -> Tensor:
+    """Give a model's output in single precision at least, or raise if it is no logits for ``y``.
+
+    Args:
+        logits: The output.
+        y: Labels ``(N,)``.
+        in_training: Whether the loss is checked later, with what to do about it.
+    """
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(y):
+        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise InvalidBatchError(
+            f"Expected the model to give logits of shape ({len(y)}, classes), but got "
+            f"{got}. A binary model needs two outputs; a model that returns an object needs "
+            "a small wrapper that returns its logits."
+        )
+    if y.device.type == "cpu" and len(y) and int(y.max()) >= logits.shape[1]:
+        raise InvalidBatchError(
+            f"Expected labels from 0 to {logits.shape[1] - 1}, for the {logits.shape[1]} "
+            f"outputs of the model, but got {int(y.max())}."
+        )
+    if not in_training:
+        refuse_non_finite(logits)
+    refuse_probabilities(logits, look=not in_training)
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
 def refuse_non_finite(logits: Tensor) -> None:

@@ -29,7 +29,8 @@ KEYS = {"x": ("x", "input"), "y": ("y", "label"), "mask": ("mask",), "group": ("
 def adapt_torch(data: object, *, workers: int, seed: int) -> Dataset:
     """Make a data set from a torch data set, as `as_dataset` says; refuse everything else."""
     if isinstance(data, torch_data.TensorDataset) and 2 <= len(data.tensors) <= len(KEYS):
-        return InMemory(Batch(**dict(zip(KEYS, data.tensors, strict=False))))
+        columns: dict[str, Any] = dict(zip(KEYS, data.tensors, strict=False))
+        return InMemory(Batch(**columns))
     if isinstance(data, torch_data.DataLoader):
         raise InvalidBatchError(
             f"Expected {ACCEPTED}, but got a DataLoader. Pass its dataset: loader.dataset; "

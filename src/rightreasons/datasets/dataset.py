@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -18,10 +18,12 @@ from rightreasons.types import Batch
 
 __all__ = [
     "Card",
+    "Column",
     "Dataset",
     "Files",
     "InMemory",
     "Splits",
+    "TextCard",
     "TransformedDataset",
     "as_dataset",
     "group_counts",
@@ -36,6 +38,55 @@ class _UsualRange(tuple[float, float]):
 
 
 _USUAL_RANGE = _UsualRange((0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class TextCard:
+    """The tokens of a text data set.
+
+    Args:
+        vocabulary: Number of token ids.
+        tokenizer: Name of the tokenizer, as the data setting takes it.
+        padding: Id of the padding.
+        mask_token: Id of the token that stands for a hidden word; None if there is none.
+        special: Ids that are no words: padding, begin, end.
+        substitutes: Ids of the word list, which masked tokens may be replaced by.
+        sha256: Hash of all texts.
+    """
+
+    vocabulary: int
+    tokenizer: str = "words"
+    padding: int = 0
+    mask_token: int | None = None
+    special: tuple[int, ...] = ()
+    substitutes: tuple[int, ...] = ()
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, and the features it became.
+
+    Args:
+        name: Name in the table.
+        first: Number of its first feature.
+        values: The values of a category, one feature each; empty for numbers, one feature.
+        mean: What was subtracted from numbers.
+        deviation: What they were divided by.
+        masked: Whether the model must not look at it.
+    """
+
+    name: str
+    first: int
+    values: tuple[str, ...] = ()
+    mean: float = 0.0
+    deviation: float = 1.0
+    masked: bool = False
+
+    @property
+    def features(self) -> slice:
+        """The features of the column."""
+        return slice(self.first, self.first + max(1, len(self.values)))
 
 
 @dataclass(frozen=True)
@@ -54,6 +105,8 @@ class Card:
         valid_range: Smallest and largest value of a feature. `states_range` tells whether it was
             given.
         train_group_counts: Number of training samples of each group.
+        text: The tokens, if samples are texts.
+        columns: The columns, if samples are rows of a table.
     """
 
     name: str = "data"
@@ -66,6 +119,13 @@ class Card:
     shape: tuple[int, ...] = ()
     valid_range: tuple[float, float] = _USUAL_RANGE
     train_group_counts: tuple[int, ...] = ()
+    text: TextCard | None = None
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def feature_range(self) -> tuple[float, float] | None:
+        """The valid range of the features that get explained; embeddings of texts have none."""
+        return None if self.text is not None else self.valid_range
 
     @property
     def states_range(self) -> bool:
@@ -98,6 +158,8 @@ class Dataset(ABC):
     """Base class of data sets: samples that are taken by index, and a card."""
 
     card: Card
+    vocabulary: Sequence[str] | None = None
+    """The word of each token id, for data of texts."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -124,6 +186,11 @@ class Dataset(ABC):
     @abstractmethod
     def digest(self) -> str:
         """A SHA-256 of all samples, labels, masks and groups."""
+
+    @property
+    def lengths(self) -> Tensor | None:
+        """The number of tokens of each text ``(N,)``; None for data without padding."""
+        return None
 
     def at_epoch(self, epoch: int) -> Dataset:
         """The training data of an epoch; the data set itself unless samples change by epoch."""
@@ -156,6 +223,7 @@ class InMemory(Dataset):
         batch: All samples.
         card: Description of the data. Missing class and group names become numbers.
         files: The file of each sample, if the samples were read from files.
+        vocabulary: The word of each token id, if the samples are texts.
 
     Example:
         >>> import torch
@@ -165,7 +233,12 @@ class InMemory(Dataset):
     """
 
     def __init__(
-        self, batch: Batch, card: Card | None = None, *, files: Files | None = None
+        self,
+        batch: Batch,
+        card: Card | None = None,
+        *,
+        files: Files | None = None,
+        vocabulary: Sequence[str] | None = None,
     ) -> None:
         card = card or Card()
         if not len(batch):
@@ -181,6 +254,7 @@ class InMemory(Dataset):
             card = replace(card, groups=tuple(str(g) for g in range(int(batch.group.max()) + 1)))
         self.batch = batch
         self.files = files
+        self.vocabulary = vocabulary
         self.card = replace(card, shape=tuple(batch.x.shape[1:]))
 
     def __len__(self) -> int:
@@ -188,7 +262,14 @@ class InMemory(Dataset):
 
     @override
     def take(self, rows: Tensor) -> Batch:
-        return self.batch[rows].with_(index=rows)
+        return self.batch[rows].trimmed().with_(index=rows)
+
+    @property
+    @override
+    def lengths(self) -> Tensor | None:
+        if self.batch.inputs is None or not self.batch.has_padding:
+            return None
+        return self.batch.inputs["attention_mask"].sum(dim=1)
 
     @property
     @override
@@ -208,10 +289,11 @@ class InMemory(Dataset):
     @override
     def digest(self) -> str:
         sha = hashlib.sha256()
-        for column in fields(Batch):
-            part = getattr(self.batch, column.name)
-            if part is not None and column.name != "index":
-                sha.update(f"{column.name} {part.dtype} {tuple(part.shape)}".encode())
+        named = {column.name: getattr(self.batch, column.name) for column in fields(Batch)}
+        named |= named.pop("inputs") or {}
+        for name, part in named.items():
+            if part is not None and name != "index":
+                sha.update(f"{name} {part.dtype} {tuple(part.shape)}".encode())
                 sha.update(part.detach().cpu().contiguous().numpy())
         return sha.hexdigest()
 
@@ -228,6 +310,7 @@ class TransformedDataset(Dataset):
     def __init__(self, base: Dataset) -> None:
         self.base = base
         self.card = base.card
+        self.vocabulary = base.vocabulary
 
     @abstractmethod
     def transform(self, batch: Batch, indices: Tensor) -> Batch:
@@ -255,6 +338,11 @@ class TransformedDataset(Dataset):
     @override
     def groups(self) -> Tensor | None:
         return self.base.groups
+
+    @property
+    @override
+    def lengths(self) -> Tensor | None:
+        return self.base.lengths
 
     @property
     @override

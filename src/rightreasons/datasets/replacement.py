@@ -10,14 +10,18 @@ from torch.nn import functional
 
 from rightreasons.core.checks import check_choice
 from rightreasons.core.rng import random_stream, sample_noise
-from rightreasons.datasets.dataset import Dataset
+from rightreasons.datasets.dataset import Dataset, TextCard
+from rightreasons.datasets.texts.substitution import replace_tokens
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.types import Batch
 
 __all__ = ["Replacement", "Source", "fill_in", "move_content"]
 
-Source = Literal["auto", "samples", "pasted", "background", "noise", "blur", "mean", "mix"] | float
-SOURCES: tuple[str, ...] = get_args(get_args(Source)[0])
+Kind = Literal[
+    "auto", "samples", "pasted", "background", "noise", "blur", "mean", "mix", "words", "mask"
+]
+Source = Kind | float
+SOURCES: tuple[str, ...] = get_args(Kind)
 MIXED: tuple[Source, ...] = ("samples", "noise", "blur", "mean")
 
 NUM_SEEN = 2048
@@ -42,7 +46,10 @@ class Replacement:
     ``"blur"``       what surrounds the masked part, carried over it; for columns the mean
     ``"mean"``       the mean of the data, for each channel or column
     a number         that value
-    ``"mix"``        one of samples, noise, blur and mean, drawn for each copy
+    ``"mix"``        one of samples, noise, blur and mean, drawn for each copy; for tokens one of
+                     samples, words and mask
+    ``"words"``      tokens: one of the data's word list
+    ``"mask"``       tokens: the one that stands for a hidden word
     ``"auto"``       ``"background"`` if masks cover more than half of an image; ``"pasted"`` if
                      some classes carry masks more often than others; else ``"samples"``
     ================ =====================================================================
@@ -53,6 +60,10 @@ class Replacement:
     Soft masks blend. Samples without an annotation stay as they are. What is drawn depends on the
     seed, the sample's index and the epoch, never on the batch. Without `prepare`, other samples
     are those of the batch, and the draws come from torch's random state.
+
+    Token ids take ``"samples"``, ``"pasted"``, ``"words"``, ``"mask"``, ``"noise"`` (any word) and
+    ``"mix"``. What is pasted into a text without a mask replaces a random word of it; what is
+    removed becomes the mask token.
 
     Args:
         source: One of these.
@@ -77,6 +88,7 @@ class Replacement:
         self._chosen: Source | None = None
         self._donors: Batch | None = None
         self._range: tuple[float, float] | None = None
+        self._text: TextCard | None = None
 
     def prepare(self, data: Dataset) -> None:
         """Choose the source for ``data``, and keep some of its samples as donors.
@@ -98,7 +110,7 @@ class Replacement:
                 "all masks are empty. Check the masks."
             )
         self._chosen = self._choose(seen)
-        self._range = data.card.valid_range
+        self._range, self._text = data.card.valid_range, data.card.text
         sample = next(part for part in masked if len(part))
         most = max(2, BANK_BYTES // (sample.x[0].nbytes + 1))
         self._donors = Batch.collate([part for part in masked if len(part)])[:most]
@@ -115,17 +127,18 @@ class Replacement:
                 "Expected a batch with a `mask` (1 where the model must not look), but got none. "
                 "Use data with masks, or a method without."
             )
-        if not batch.x.is_floating_point():
-            raise InvalidBatchError(
-                f"Expected floating-point features to replace, but got {batch.x.dtype}."
-            )
         index, seed = batch.index, self.seed * 1_000_003 + epoch
         if self._donors is None or index is None:
             index = torch.arange(len(batch), device=batch.x.device)
             seed = int(torch.randint(2**31, ()))
         source = self._choose([batch]) if self._chosen is None else self._chosen
         draws = sample_noise(index, (3,), num_draws=1, seed=seed)[0].to(batch.x.device)
-        if source != "mix":
+        if not batch.x.is_floating_point():
+            noise = sample_noise(index, batch.x.shape[1:], num_draws=1, seed=seed + 1)[0]
+            donors = self._draw(batch, draws[:, 0])
+            noise = noise.to(batch.x.device)
+            altered = replace_tokens(batch, source, donors, draws, noise, self._text)
+        elif source != "mix":
             altered = self._replace(batch, source, draws, index, seed)
         else:
             kind = (draws[:, 2] * len(MIXED)).long()
@@ -155,6 +168,11 @@ class Replacement:
             return torch.lerp(x, self._mean(x).expand_as(x), mask.expand_as(x))
         if not isinstance(source, str):
             return torch.lerp(x, torch.full_like(x, source), mask.expand_as(x))
+        if source in ("words", "mask"):
+            raise InvalidSettingError(
+                f"Expected token ids for the source {source!r}, but got {x.dtype} features. Use "
+                'source="samples".'
+            )
         donors = self._draw(batch, draws[:, 0])
         donor_mask = donors.mask.to(x)  # type: ignore[union-attr]
         donor_x = donors.x.to(x)

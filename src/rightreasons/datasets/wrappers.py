@@ -96,6 +96,7 @@ def change_masks(data: Dataset, change: Change, *, key: str) -> Dataset:
         data.batch.replace(mask=torch.cat(masks), annotated=torch.cat(annotated)),
         data.card,
         files=data.files,
+        vocabulary=data.vocabulary,
     )
 
 
@@ -128,6 +129,7 @@ class Selected(Dataset):
     def __init__(self, base: Dataset, places: Tensor) -> None:
         self.base = base
         self.places = places
+        self.vocabulary = base.vocabulary
         counts = group_counts(self.groups, len(base.card.groups))
         self.card = replace(base.card, train_group_counts=counts)
 
@@ -162,6 +164,12 @@ class Selected(Dataset):
 
     @property
     @override
+    def lengths(self) -> Tensor | None:
+        lengths = self.base.lengths
+        return None if lengths is None else lengths[self.places]
+
+    @property
+    @override
     def has_masks(self) -> bool:
         return self.base.has_masks
 
@@ -180,7 +188,7 @@ def select(data: Dataset, indices: Tensor) -> Dataset:
     files = data.files and Files(
         data.files.root, tuple(data.files.names[index] for index in indices.tolist())
     )
-    return InMemory(data.batch[indices], selection.card, files=files)
+    return InMemory(data.batch[indices], selection.card, files=files, vocabulary=data.vocabulary)
 
 
 class MaskBits:

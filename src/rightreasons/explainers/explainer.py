@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar, Literal, final
 
 import torch
@@ -42,7 +43,13 @@ class Explainer(ABC):
 
     @final
     def __call__(
-        self, model: nn.Module, x: Tensor, y: Tensor | None = None, *, create_graph: bool = False
+        self,
+        model: nn.Module,
+        x: Tensor,
+        y: Tensor | None = None,
+        *,
+        create_graph: bool = False,
+        inputs: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
         """Attribute the target at ``(x, y)`` to the features.
 
@@ -52,6 +59,7 @@ class Explainer(ABC):
             y: The explained class of each sample, ``(N,)``; None explains the predicted ones.
             create_graph: Whether gradients of the attribution must reach the weights, and ``x`` if
                 it requires a gradient. A loss or an attack on the attribution needs this.
+            inputs: What else the model takes, such as the ``attention_mask`` of texts.
 
         Returns:
             ``(N, *S)``; for token ids the shape of their embeddings, ``(N, T, E)``. Explainers that
@@ -63,18 +71,25 @@ class Explainer(ABC):
                 "only, but got True. Use InputGradient or another differentiable explainer."
             )
         with hold_model(innermost(model)), torch.set_grad_enabled(create_graph):
-            subject = Subject(model, x, y, create_graph=create_graph)
+            subject = Subject(model, x, y, create_graph=create_graph, inputs=inputs)
             if create_graph:
                 return self.attribution(subject)
             splits = self.splits_batches
-            most = rows_within_budget(model, x, "gradients", ceiling=len(x)) if splits else len(x)
+            most = len(x)
+            if splits:
+                most = rows_within_budget(model, x, "gradients", ceiling=len(x), inputs=inputs)
             if len(x) <= most:
                 return self.attribution(subject).detach()
             rows = [slice(first, first + most) for first in range(0, len(x), most)]
-            labels = [None if y is None else y[some] for some in rows]
             subjects = (
-                Subject(model, x[some], label, create_graph=False)
-                for some, label in zip(rows, labels, strict=True)
+                Subject(
+                    model,
+                    x[some],
+                    None if y is None else y[some],
+                    create_graph=False,
+                    inputs={name: one[some] for name, one in (inputs or {}).items()},
+                )
+                for some in rows
             )
             return torch.cat([self.attribution(subject).detach() for subject in subjects])
 

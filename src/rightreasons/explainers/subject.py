@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from rightreasons.core.memory import Work, rows_within_budget
+from rightreasons.core.memory import Work
 from rightreasons.core.model_modes import innermost
 from rightreasons.errors import InvalidBatchError
+from rightreasons.probe.embeddings import find_embedding, rows_for_batch
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Batch
 
@@ -32,6 +33,7 @@ class Subject:
         y: The explained class of each sample, ``(N,)``; None takes the predicted classes, from the
             first pass.
         create_graph: Whether gradients of attributions must reach weights and ``x``.
+        inputs: What else the model takes, such as ``attention_mask``.
 
     Example:
         >>> model = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(12, 2))
@@ -42,16 +44,22 @@ class Subject:
     """
 
     def __init__(
-        self, model: nn.Module, x: Tensor, y: Tensor | None, *, create_graph: bool
+        self,
+        model: nn.Module,
+        x: Tensor,
+        y: Tensor | None,
+        *,
+        create_graph: bool,
+        inputs: Mapping[str, Tensor] | None = None,
     ) -> None:
-        batch = Batch(x=x, y=_zero_labels(x) if y is None else y)
+        batch = Batch(x=x, y=_zero_labels(x) if y is None else y, inputs=inputs)
         if not len(batch):
             raise InvalidBatchError("Expected at least one sample to explain, but got none.")
         self.model = innermost(model)
         self.x, self.create_graph = batch.x, create_graph
+        self._batch = batch
         self._y = None if y is None else batch.y
         self.has_tokens = not x.is_floating_point()
-        self._embedding = _first_embedding(self.model, x) if self.has_tokens else None
         self.features = self._embed()
 
     @property
@@ -78,25 +86,20 @@ class Subject:
             layers: Names of the model's layers whose activations are recorded.
         """
         features = self.features if features is None else features
+        batch = self._batch if samples is None else self._batch[samples]
         y = self._y if samples is None else self.y[samples]
-        model, prefix = self.model, ""
-        if self._embedding is not None:
-            tokens = self.x if samples is None else self.x[samples]
-            model, prefix = _BehindEmbedding(self.model, self._embedding, tokens), "model."
         probe = Probe.at_test_time(
-            model,
-            Batch.trusted(x=features, y=_zero_labels(features) if y is None else y),
+            self.model,
+            batch.with_(y=_zero_labels(features) if y is None else y),
             needs_gradient=needs_gradient,
             create_graph=self.create_graph,
-            layers=[prefix + layer for layer in layers],
+            layers=layers,
+            features=features,
         )
         if y is None:
             self._y = probe.logits.detach().argmax(dim=1)
             probe = probe.replace(y=self._y)
-        if not prefix:
-            return probe
-        activations = {name.removeprefix(prefix): a for name, a in probe.activations.items()}
-        return probe.replace(activations=activations)
+        return probe
 
     def rows_for(self, work: Work, max_rows: int | None) -> int:
         """The most rows of a stacked pass: ``max_rows``, or else what fits a memory budget.
@@ -107,8 +110,8 @@ class Subject:
         """
         if max_rows is not None:
             return max_rows
-        return rows_within_budget(
-            self.model, self.x, work, ceiling=MOST_ROWS, in_training=self.create_graph
+        return rows_for_batch(
+            self.model, self._batch, work, ceiling=MOST_ROWS, in_training=self.create_graph
         )
 
     def refuse_tokens(self, explainer: str) -> None:
@@ -120,67 +123,12 @@ class Subject:
             )
 
     def _embed(self) -> Tensor:
-        if self._embedding is None:
+        if not self.has_tokens:
             return self.x if self.create_graph else self.x.detach()
         with torch.set_grad_enabled(self.create_graph):
-            features: Tensor = self._embedding(self.x)
+            features: Tensor = find_embedding(self.model, self._batch)(self.x)
         return features
 
 
 def _zero_labels(x: Tensor) -> Tensor:
     return torch.zeros(len(x), dtype=torch.long, device=x.device)
-
-
-class _BehindEmbedding(nn.Module):
-    """A token model as a function of its tokens' embeddings, which replace those it looks up."""
-
-    def __init__(self, model: nn.Module, embedding: nn.Embedding, tokens: Tensor) -> None:
-        super().__init__()
-        self.model, self.embedding, self.tokens = model, embedding, tokens
-
-    def forward(self, features: Tensor) -> Tensor:
-        def replace_output(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-            del module
-            return features if _are_same_tokens(inputs[0], self.tokens) else output
-
-        hook = self.embedding.register_forward_hook(replace_output)
-        try:
-            logits: Tensor = self.model(self.tokens)
-        finally:
-            hook.remove()
-        return logits
-
-
-class _FoundEmbedding(Exception):
-    """Ends a pass as soon as the embedding is known."""
-
-
-def _first_embedding(model: nn.Module, tokens: Tensor) -> nn.Embedding:
-    embeddings: list[nn.Embedding] = []
-
-    def stop(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        if isinstance(module, nn.Embedding) and _are_same_tokens(inputs[0], tokens):
-            embeddings.append(module)
-            raise _FoundEmbedding
-
-    tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
-    hooks = [table.register_forward_pre_hook(stop) for table in tables]
-    try:
-        if tables:
-            with torch.no_grad():
-                model(tokens)
-    except _FoundEmbedding:
-        pass
-    finally:
-        for hook in hooks:
-            hook.remove()
-    if not embeddings:
-        raise InvalidBatchError(
-            f"Expected floating point `x`, or token ids that an nn.Embedding of the model reads, "
-            f"but got {tokens.dtype} and no such layer. Give the model the embeddings."
-        )
-    return embeddings[0]
-
-
-def _are_same_tokens(given: Tensor, tokens: Tensor) -> bool:
-    return given is tokens or (given.shape == tokens.shape and bool((given == tokens).all()))

@@ -239,12 +239,13 @@ def _read_batch(inputs: dict[str, Any], main_input: str) -> Batch:
                 f"Expected `{main_input}` and `{LABELS}` in Trainer's batch, but it holds "
                 f"{', '.join(inputs) or 'nothing'}. Name the columns of the data set so."
             )
-    others = [name for name in inputs if name not in (main_input, LABELS, *COLUMNS)]
-    if others:
+    others = {n: one for n, one in inputs.items() if n not in (main_input, LABELS, *COLUMNS)}
+    strange = [name for name, one in others.items() if not isinstance(one, Tensor)]
+    if strange:
         raise InvalidBatchError(
-            f"Expected `{main_input}`, `{LABELS}` and some of {', '.join(COLUMNS)} in Trainer's "
-            f"batch, but got {', '.join(others)}, too. Remove these columns, or let the model "
-            "make them itself: an objective calls it with one input."
+            f"Expected `{main_input}`, `{LABELS}`, some of {', '.join(COLUMNS)} and tensors that "
+            f"the model takes in Trainer's batch, but got {', '.join(strange)}, too. Remove these "
+            "columns."
         )
     columns = {name: inputs[name] for name in COLUMNS if inputs.get(name) is not None}
-    return Batch(x=inputs[main_input], y=inputs[LABELS], **columns)
+    return Batch(x=inputs[main_input], y=inputs[LABELS], inputs=others or None, **columns)

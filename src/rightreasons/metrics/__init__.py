@@ -19,6 +19,9 @@ from rightreasons.metrics.noise import GradientRobustness as GradientRobustness
 from rightreasons.metrics.out_of_distribution import auroc as auroc
 from rightreasons.metrics.out_of_distribution import ood_auroc as ood_auroc
 from rightreasons.metrics.pixel_perturbation import PixelPerturbation as PixelPerturbation
+from rightreasons.metrics.rationales import Comprehensiveness as Comprehensiveness
+from rightreasons.metrics.rationales import Sufficiency as Sufficiency
+from rightreasons.metrics.rationales import TokenAgreement as TokenAgreement
 from rightreasons.metrics.registry import METRICS as METRICS
 from rightreasons.metrics.registry import create_metric as create_metric
 from rightreasons.metrics.registry import suitable as suitable
@@ -30,6 +33,7 @@ from rightreasons.metrics.risk_coverage import selective_accuracy as selective_a
 from rightreasons.metrics.risk_coverage import threshold_for_coverage as threshold_for_coverage
 from rightreasons.metrics.robust_criterion import RobustCriterion as RobustCriterion
 from rightreasons.metrics.rps import RPS as RPS
+from rightreasons.metrics.sensitivity import SubstitutionSensitivity as SubstitutionSensitivity
 from rightreasons.metrics.swap_accuracy import SwapAccuracy as SwapAccuracy
 from rightreasons.metrics.swap_accuracy import transplant as transplant
 from rightreasons.metrics.swap_accuracy import transplant as transplanted
@@ -43,6 +47,7 @@ __all__ = [
     "CalibrationError",
     "CamMass",
     "CertifiedChange",
+    "Comprehensiveness",
     "Deletion",
     "DensityRobustness",
     "FeatureLeakage",
@@ -57,7 +62,10 @@ __all__ = [
     "RiskCoverage",
     "RobustCriterion",
     "Rows",
+    "SubstitutionSensitivity",
+    "Sufficiency",
     "SwapAccuracy",
+    "TokenAgreement",
     "auroc",
     "create_metric",
     "ood_auroc",

@@ -23,6 +23,7 @@ class Accuracy(Metric):
     """
 
     name = "accuracy"
+    takes_texts = True
     higher_is_better = True
 
     @override
@@ -61,6 +62,7 @@ class GroupAccuracy(Metric):
     """
 
     name = "group_accuracy"
+    takes_texts = True
     higher_is_better = True
 
     def __init__(self, *, num_draws: int = 1000, seed: int = 0) -> None:
@@ -128,6 +130,7 @@ class CalibrationError(Metric):
     """
 
     name = "calibration_error"
+    takes_texts = True
     higher_is_better = False
 
     def __init__(self, *, num_bins: int = 15) -> None:

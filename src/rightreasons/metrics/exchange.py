@@ -8,7 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rightreasons.datasets.dataset import TextCard
+from rightreasons.datasets.texts.substitution import replace_tokens
+from rightreasons.types import Batch
+
 __all__ = [
+    "alter_tokens",
     "coarse_places",
     "draw_donors",
     "draw_donors_across",
@@ -55,6 +60,34 @@ def transplant(x: Tensor, mask: Tensor, donor_x: Tensor, donor_mask: Tensor) -> 
     moved = values.gather(2, position[:, None].expand_as(values)).reshape(x.shape)
     has_donor = (donor_count > 0).reshape(-1, *[1] * (x.ndim - 1))
     return torch.where(has_donor & (mask > 0), torch.lerp(x, moved, mask.expand_as(x).to(x)), x)
+
+
+def alter_tokens(
+    batch: Batch, donors: Batch, how: str, noise: Tensor, text: TextCard | None
+) -> Tensor:
+    """Token ids whose masked ones are exchanged, pasted, removed or drawn, ``(N, T)``.
+
+    Args:
+        batch: Texts with masks.
+        donors: Another text for each.
+        how: ``"pasted"``, ``"removed"``, ``"filled with noise"``; anything else exchanges.
+        noise: A number in [0, 1) for each token and one more, ``(N, T + 1)``.
+        text: The tokens of the data.
+    """
+    draws = noise[:, -1:].expand(-1, 3)
+    if how == "filled with noise":
+        source = "words" if text is not None and text.substitutes else "noise"
+        return replace_tokens(batch, source, donors, draws, noise[:, :-1], text)
+    moved = replace_tokens(batch, "samples", donors, draws, noise[:, :-1], text)
+    if how not in ("pasted", "removed") or batch.mask is None:
+        return moved
+    # Draws of 0 let "pasted" put a donor's token into texts without a mask.
+    keep = torch.stack([draws[:, 0], torch.zeros_like(draws[:, 0]), draws[:, 2]], dim=1)
+    pasted = replace_tokens(batch, "pasted", donors, keep, noise[:, :-1], text)
+    if how == "pasted":
+        return pasted
+    gone = replace_tokens(batch, "mask", donors, draws, noise[:, :-1], text)
+    return torch.where((batch.mask != 0).any(dim=1, keepdim=True), gone, pasted)
 
 
 def remove_masked(x: Tensor, mask: Tensor, usual: Tensor | None = None) -> Tensor:

@@ -109,6 +109,7 @@ class InputGradientMass(MassMetric):
     """
 
     name = "input_gradient_mass"
+    takes_texts = True
     needs_gradient = True
 
     def __init__(self, *, target: Target | str = Target.LOGIT) -> None:
@@ -117,15 +118,18 @@ class InputGradientMass(MassMetric):
 
     @override
     def measure(self, probe: Probe) -> Rows:
-        return mass_rows(probe.gradient(self.target).abs(), probe.mask)
+        inputs = probe.batch.inputs if probe.batch.has_padding else None
+        counts = None if inputs is None else inputs["attention_mask"][..., None]
+        return mass_rows(probe.gradient(self.target).abs(), probe.mask, counts)
 
 
-def mass_rows(size: Tensor, mask: Tensor) -> Rows:
+def mass_rows(size: Tensor, mask: Tensor, counts: Tensor | None = None) -> Rows:
     """The fraction of each sample's map that lies inside the mask.
 
     Args:
         size: Maps without negative values, ``(N, *S)``.
         mask: Masks, which broadcast to ``size``.
+        counts: Which features there are, and are not padding; None is all.
 
     Returns:
         ``mass``, the fraction; ``area``, the mask's fraction of the map; ``total``, the map's sum.
@@ -140,6 +144,9 @@ def mass_rows(size: Tensor, mask: Tensor) -> Rows:
     total = size.flatten(1).sum(dim=1)
     inside = (mask * size).flatten(1).sum(dim=1)
     area = mask.flatten(1).mean(dim=1)
+    if counts is not None:
+        there = counts.expand_as(size).double()
+        area = (mask * there).flatten(1).sum(dim=1) / there.flatten(1).sum(dim=1).clamp(min=1)
     return {"mass": inside / torch.where(total == 0, 1.0, total), "area": area, "total": total}
 
 

@@ -42,6 +42,8 @@ class Metric(ABC):
     name: ClassVar[str]
     higher_is_better: ClassVar[bool]
     needs_gradient: ClassVar[Need] = False
+    takes_texts: ClassVar[bool] = False
+    """Whether the metric can be measured on token ids."""
     layers: tuple[str, ...] = ()
     work: ClassVar[Work | None] = None
     """What a pass of the metric over whole batches keeps, which bounds their size; None is values,

@@ -72,6 +72,7 @@ class RiskCoverage(Metric):
     """
 
     name = "risk_coverage"
+    takes_texts = True
     higher_is_better = False
 
     def __init__(

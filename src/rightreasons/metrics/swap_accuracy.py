@@ -13,6 +13,7 @@ from rightreasons.datasets.dataset import Dataset
 from rightreasons.datasets.wrappers import cover
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.metrics.exchange import (
+    alter_tokens,
     coarse_places,
     draw_donors,
     draw_donors_across,
@@ -28,6 +29,7 @@ from rightreasons.metrics.metric import (
     percentile_interval,
     refuse_without_masks,
 )
+from rightreasons.probe.embeddings import embed_tokens
 from rightreasons.probe.probe import Probe
 
 __all__ = ["SwapAccuracy", "transplant"]
@@ -77,6 +79,7 @@ class SwapAccuracy(Metric):
     """
 
     name = "swap_accuracy"
+    takes_texts = True
     higher_is_better = True
 
     def __init__(
@@ -111,8 +114,7 @@ class SwapAccuracy(Metric):
         self._strength = masks.strength
         self.num_masked = int(masks.is_masked.sum())
         if self.source == "auto" and masks.tell_class(data.labels):
-            is_image = masks.usual is None
-            self._usual, self._ways = masks.usual, WAYS if is_image else ("pasted", "removed")
+            self._usual, self._ways = masks.usual, _possible_ways(data, masks)
         num_draws = max(self.num_draws, len(self._ways))
         generator = torch.Generator().manual_seed(self.seed)
         if self._ways:
@@ -193,6 +195,8 @@ class SwapAccuracy(Metric):
         return values
 
     def _alter(self, probe: Probe, data: Dataset, index: Tensor, draw: int) -> Tensor:
+        if not probe.batch.x.is_floating_point():
+            return self._alter_texts(probe, data, index, draw)
         x, mask = probe.features.detach(), probe.mask
         if self.source == "uniform":
             low, high = data.card.valid_range
@@ -230,6 +234,15 @@ class SwapAccuracy(Metric):
         gone = cover(x, mask, "blur") if way == "blurred" else removed
         return torch.where(has_mask, gone, pasted)
 
+    def _alter_texts(self, probe: Probe, data: Dataset, index: Tensor, draw: int) -> Tensor:
+        batch = probe.batch
+        donors = data.take(self._donors[draw, index.cpu()]).to(batch.x.device)
+        one_more = torch.empty(batch.x.shape[1] + 1)
+        noise = torch.stack([self._noise(one_more, draw, int(sample)) for sample in index])
+        noise = noise.to(batch.x.device).roll(-1, dims=1)  # the same for every padding
+        tokens = alter_tokens(batch, donors, self.describe(draw), noise, data.card.text)
+        return embed_tokens(probe.model, batch, tokens)
+
     def _strengthen(self, mask: Tensor) -> Tensor:
         """Scale soft masks so that each is 1 at its strongest place; faint ones stay."""
         peak = mask.flatten(1).amax(dim=1).reshape(-1, *[1] * (mask.ndim - 1))
@@ -238,6 +251,14 @@ class SwapAccuracy(Metric):
     def _noise(self, like: Tensor, draw: int, sample: int) -> Tensor:
         generator = torch.Generator().manual_seed(hash((self.seed, draw, sample)) % 2**63)
         return torch.rand(like.shape, generator=generator)
+
+
+def _possible_ways(data: Dataset, masks: _Masks) -> tuple[str, ...]:
+    """What can be done to samples whose masks tell the class."""
+    text = data.card.text
+    if text is not None and text.mask_token is None:
+        return ("pasted",)
+    return WAYS if masks.usual is None and text is None else ("pasted", "removed")
 
 
 @dataclass(frozen=True)
@@ -276,7 +297,9 @@ def _read_masks(data: Dataset) -> _Masks:
         peaks.append(mask.flatten(1).amax(dim=1).float())
         everyone = torch.ones(len(rows), dtype=torch.bool)
         annotated.append(everyone if batch.annotated is None else batch.annotated.cpu())
-        places.append(coarse_places(mask))
+        # The place of a word in a text says nothing, and texts differ in length.
+        is_text = not batch.x.is_floating_point()
+        places.append(torch.zeros(len(rows), 1) if is_text else coarse_places(mask))
         if batch.x.ndim != 4 and batch.x.is_floating_point():
             usual.add(batch.x.cpu(), mask)
     peak = torch.cat(peaks)

@@ -28,6 +28,14 @@ from rightreasons.models.selective import abstaining as abstaining
 from rightreasons.models.selective import selective_net as selective_net
 from rightreasons.models.small_cnn import small_cnn as small_cnn
 from rightreasons.models.surgery import with_softplus as with_softplus
+from rightreasons.models.text_nets import MeanMLP as MeanMLP
+from rightreasons.models.text_nets import TextCNN as TextCNN
+from rightreasons.models.text_nets import TextLSTM as TextLSTM
+from rightreasons.models.text_nets import text_cnn as text_cnn
+from rightreasons.models.text_nets import text_lstm as text_lstm
+from rightreasons.models.text_nets import text_mlp as text_mlp
+from rightreasons.models.transformer import TextClassifier as TextClassifier
+from rightreasons.models.transformer import transformer as transformer
 from rightreasons.models.vgg import vgg11 as vgg11
 from rightreasons.models.weights import LoadedWeights as LoadedWeights
 from rightreasons.models.weights import load_weights as load_weights
@@ -38,8 +46,12 @@ __all__ = [
     "Binary",
     "HuggingFace",
     "LoadedWeights",
+    "MeanMLP",
     "Normalise",
     "SelectiveHeads",
+    "TextCNN",
+    "TextClassifier",
+    "TextLSTM",
     "abstaining",
     "attention_branch",
     "binary",
@@ -62,6 +74,10 @@ __all__ = [
     "resnet50",
     "selective_net",
     "small_cnn",
+    "text_cnn",
+    "text_lstm",
+    "text_mlp",
+    "transformer",
     "vgg11",
     "with_softplus",
 ]

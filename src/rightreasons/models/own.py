@@ -8,7 +8,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -33,7 +33,7 @@ __all__ = [
     "short_name",
 ]
 
-FROM_THE_DATA = ("classes", "channels", "size")
+FROM_THE_DATA = ("classes", "channels", "size", "vocabulary")
 _FILES = (".pt", ".pth", ".pt2", ".ckpt", ".bin", ".safetensors", ".onnx")
 
 
@@ -67,18 +67,25 @@ def short_name(name: str) -> str:
 
 
 def create_own(
-    name: str, *, classes: int, channels: int, size: int | Sequence[int], **settings: Any
+    name: str,
+    *,
+    classes: int,
+    channels: int,
+    size: int | Sequence[int],
+    vocabulary: int | None = None,
+    **settings: Any,
 ) -> nn.Module:
     """Make a model by calling the user's function or class.
 
-    It gets ``classes``, ``channels`` and ``size`` if it has parameters of these names, and the
-    settings. A classifier of transformers is adapted, see `huggingface`.
+    It gets ``classes``, ``channels``, ``size`` and ``vocabulary`` if it has parameters of these
+    names, and the settings. A classifier of transformers is adapted, see `huggingface`.
 
     Args:
         name: ``path.py:factory`` or ``package.module:name``; an nn.Module there is taken itself.
         classes: How many classes there are.
         channels: Number of image channels.
         size: Shape of a sample without its first axis: ``(H, W)`` for images.
+        vocabulary: Number of token ids, for texts alone.
         settings: Further settings of the function.
     """
     found = _find(name)
@@ -86,11 +93,20 @@ def create_own(
         check_names(f"settings of {name!r}, which is a model already,", settings, ())
         made: object = found
     else:
-        made = _call(name, found, settings, classes=classes, channels=channels, size=size)
+        shape = {"channels": channels, "size": size}
+        if vocabulary is not None:
+            shape["vocabulary"] = vocabulary
+        made = _call(name, found, settings, classes=classes, **shape)
     return _checked_model(name, made)
 
 
-def check_outputs(model: nn.Module, x: Tensor, classes: Sequence[str], name: str) -> None:
+def check_outputs(
+    model: nn.Module,
+    x: Tensor,
+    classes: Sequence[str],
+    name: str,
+    inputs: Mapping[str, Tensor] | None = None,
+) -> None:
     """Raise unless a model gives logits for these classes, at two samples.
 
     Args:
@@ -98,9 +114,10 @@ def check_outputs(model: nn.Module, x: Tensor, classes: Sequence[str], name: str
         x: Samples ``(N, ...)`` of the data.
         classes: Names of the classes.
         name: Name of the model, for error messages.
+        inputs: What else the model takes, such as an attention mask.
     """
     with test_time_mode(model), torch.enable_grad(), _refused_code(name, f"take {_shape(x)}"):
-        output = model(x[:2].clone())
+        output = model(x[:2].clone(), **{name: one[:2] for name, one in (inputs or {}).items()})
     shape = tuple(output.shape) if isinstance(output, Tensor) else ()
     num = len(x[:2])
     if len(classes) == 2 and shape in ((num,), (num, 1)):

@@ -21,6 +21,8 @@ from rightreasons.models.r4_nets import derma_net, isic_net, plant_net
 from rightreasons.models.resnet import resnet18, resnet34, resnet50
 from rightreasons.models.selective import abstaining, selective_net
 from rightreasons.models.small_cnn import small_cnn
+from rightreasons.models.text_nets import text_cnn, text_lstm, text_mlp
+from rightreasons.models.transformer import transformer
 from rightreasons.models.vgg import vgg11
 
 __all__ = ["MODELS", "create", "default_model", "describe", "names"]
@@ -42,10 +44,14 @@ _MODELS: tuple[Callable[..., nn.Module], ...] = (
     resnet50,
     selective_net,
     small_cnn,
+    text_cnn,
+    text_lstm,
+    text_mlp,
+    transformer,
     vgg11,
 )
 MODELS: Registry[nn.Module] = Registry("model", {make.__name__: make for make in _MODELS})
-_FROM_THE_DATA = ("channels", "classes", "inputs", "size")
+_FROM_THE_DATA = ("channels", "classes", "inputs", "size", "vocabulary")
 
 
 def names() -> tuple[str, ...]:
@@ -68,11 +74,12 @@ def describe() -> dict[str, str]:
     return MODELS.describe()
 
 
-def default_model(shape: Sequence[int]) -> tuple[str, dict[str, Any]]:
+def default_model(shape: Sequence[int], *, text: bool = False) -> tuple[str, dict[str, Any]]:
     """The model that a run has by default, and its settings.
 
     Args:
         shape: Shape of a sample: ``(C, H, W)`` for images, ``(D,)`` for a table.
+        text: Whether samples are token ids.
 
     Example:
         >>> default_model((3, 64, 64)), default_model((3, 224, 224))
@@ -80,6 +87,8 @@ def default_model(shape: Sequence[int]) -> tuple[str, dict[str, Any]]:
         >>> default_model((12,))
         ('mlp', {})
     """
+    if text:
+        return "text_mlp", {}
     if len(shape) != 3:
         return "mlp", {}
     if max(shape[1:]) <= LARGEST_FOR_SMALL_CNN:
@@ -87,8 +96,16 @@ def default_model(shape: Sequence[int]) -> tuple[str, dict[str, Any]]:
     return "resnet18", {"width": 0.25}
 
 
-def create(name: str, *, classes: int, channels: int, size: Size, **settings: Any) -> nn.Module:
-    """Make a model for images of this shape, or for a table, by name.
+def create(
+    name: str,
+    *,
+    classes: int,
+    channels: int,
+    size: Size,
+    vocabulary: int | None = None,
+    **settings: Any,
+) -> nn.Module:
+    """Make a model for images of this shape, for a table or for texts, by name.
 
     Weights are drawn from torch's generator, so that ``torch.manual_seed`` determines them.
 
@@ -97,7 +114,8 @@ def create(name: str, *, classes: int, channels: int, size: Size, **settings: An
             a model, as ``path.py:factory`` or ``package.module:name``, see `create_own`.
         classes: How many classes there are.
         channels: Number of image channels, or of a table's columns.
-        size: Image size in pixels: one side or ``(H, W)``; ``()`` for a table.
+        size: Image size in pixels: one side or ``(H, W)``; ``()`` for a table or texts.
+        vocabulary: Number of token ids, for texts alone.
         **settings: Further settings of the model's function, such as ``hidden`` of `mlp`. Every
             model also takes ``mean`` and ``deviation``, see `normalised`. One with one logit for
             two classes takes ``positive``, see `binary`.
@@ -113,16 +131,38 @@ def create(name: str, *, classes: int, channels: int, size: Size, **settings: An
         )
     adapt = {key: settings.pop(key) for key in ("positive",) if key in settings}
     make = create_own if is_own(name) else _create
-    model = make(name, classes=classes, channels=channels, size=size, **settings)
+    shape: dict[str, Any] = {"channels": channels, "size": size}
+    if vocabulary is not None:
+        shape["vocabulary"] = vocabulary
+    model = make(name, classes=classes, **shape, **settings)
     model = binary(model, **adapt) if adapt else model
     return normalised(model, **scale) if scale else model
 
 
-def _create(name: str, *, classes: int, channels: int, size: Size, **settings: Any) -> nn.Module:
+def _create(
+    name: str,
+    *,
+    classes: int,
+    channels: int,
+    size: Size,
+    vocabulary: int | None = None,
+    **settings: Any,
+) -> nn.Module:
     known = MODELS.settings(name)
     allowed = [setting for setting in known if setting not in _FROM_THE_DATA]
     check_names(f"settings of the model {name!r}", settings, allowed)
     make = MODELS[name]
+    if (vocabulary is not None) != ("vocabulary" in known):
+        texts = [one for one in MODELS if "vocabulary" in MODELS.settings(one)]
+        raise InvalidSettingError(
+            f"Expected a model for texts, but {name!r} is for pixels or columns. Use one of "
+            f"{', '.join(texts)}."
+            if vocabulary is not None
+            else f"Expected a model for pixels or columns, but {name!r} is for texts. Give the "
+            "data's `vocabulary`, or use another model."
+        )
+    if vocabulary is not None:
+        return make(vocabulary=vocabulary, classes=classes, **settings)
     if "inputs" in known:
         height, width = (1, 1) if size == () else check_size(size)
         inputs = check_integer("channels", channels) * height * width

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -68,12 +69,15 @@ def _refuse_calls(model: nn.Module) -> None:
         )
 
 
-def last_linear(model: nn.Module, x: Tensor) -> nn.Linear:
+def last_linear(
+    model: nn.Module, x: Tensor, inputs: Mapping[str, Tensor] | None = None
+) -> nn.Linear:
     """Find the linear layer whose output is the logits.
 
     Args:
         model: Gives logits.
         x: Inputs it can take; one sample is passed through.
+        inputs: What else it takes, such as an attention mask.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
@@ -94,7 +98,8 @@ def last_linear(model: nn.Module, x: Tensor) -> nn.Linear:
     hooks += [net.register_forward_hook(lambda *call: inside.append(call[2])) for net in adapted]
     try:
         with torch.no_grad(), test_time_mode(model):
-            logits = model(x[:1])
+            first = {name: one[:1] for name, one in (inputs or {}).items()}
+            logits = model(x[:1], **first)
     finally:
         for hook in hooks:
             hook.remove()

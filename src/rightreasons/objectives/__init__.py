@@ -54,6 +54,10 @@ from rightreasons.objectives.selective import OneSided as OneSided
 from rightreasons.objectives.selective import SelectiveNet as SelectiveNet
 from rightreasons.objectives.selective import SideTerm as SideTerm
 from rightreasons.objectives.spectral_decoupling import SpectralDecoupling as SpectralDecoupling
+from rightreasons.objectives.token_r4 import TokenAdvR4 as TokenAdvR4
+from rightreasons.objectives.token_r4 import TokenR4 as TokenR4
+from rightreasons.objectives.token_r4 import TokenRandR4 as TokenRandR4
+from rightreasons.objectives.token_r4 import TokenSmoothR3 as TokenSmoothR3
 
 __all__ = [
     "ABN",
@@ -102,6 +106,10 @@ __all__ = [
     "SmoothR3",
     "SpectralDecoupling",
     "Term",
+    "TokenAdvR4",
+    "TokenR4",
+    "TokenRandR4",
+    "TokenSmoothR3",
     "WeightDecay",
     "sample_norm",
     "with_task",

@@ -22,8 +22,8 @@ from rightreasons.datasets.dataset import Dataset
 from rightreasons.objectives.cross_entropy import CrossEntropy
 from rightreasons.objectives.objective import Objective, Term
 from rightreasons.objectives.recipe import recipe
+from rightreasons.probe.embeddings import feature_model
 from rightreasons.probe.probe import Probe
-from rightreasons.types import Batch
 
 __all__ = ["AdversarialTraining", "at_fgsm", "at_pgd"]
 
@@ -79,15 +79,16 @@ class AdversarialTraining(Term):
     @override
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
         del num_passes
-        valid_range = self.valid_range or data.card.valid_range
+        valid_range = self.valid_range or data.card.feature_range
         self.ball = Ball(epsilon=self.ball.epsilon, norm=self.ball.norm, valid_range=valid_range)
 
     @override
     def forward(self, probe: Probe) -> Tensor:
         core = innermost(probe.model)
-        worst = self._worst(core, probe.features.detach(), probe.batch.y)
+        net = feature_model(core, probe.batch)
+        worst = self._worst(net, probe.features.detach(), probe.batch.y)
         with _keep_statistics(core):
-            attacked = Probe(core, Batch.trusted(x=worst, y=probe.batch.y))
+            attacked = Probe(core, probe.batch, features=worst)
         losses: Tensor = self.task(attacked)
         return losses
 

@@ -16,6 +16,7 @@ from rightreasons.core.model_modes import innermost, statistics_of, with_statist
 from rightreasons.core.norms import gradient_norm
 from rightreasons.datasets.replacement import Replacement
 from rightreasons.errors import InvalidSettingError
+from rightreasons.probe.embeddings import call_model
 from rightreasons.types import Batch
 
 __all__ = [
@@ -207,7 +208,9 @@ def control_weights(
     if due:
         core = innermost(model)
         with torch.no_grad(), with_statistics(statistics_of(core)):
-            logits = core(torch.cat([batch.x, replacement(batch)]))
+            both = batch.repeat(2)
+            x = torch.cat([batch.x, replacement(batch)])
+            logits = call_model(core, x, both.inputs)
         losses = functional.cross_entropy(logits, batch.y.repeat(2), reduction="none")
         plain, swapped = losses.chunk(2)
         for one in due:

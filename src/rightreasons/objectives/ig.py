@@ -86,7 +86,7 @@ class BallTerm(Term):
     @override
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
         del num_passes
-        self._range = self.valid_range or data.card.valid_range
+        self._range = self.valid_range or data.card.feature_range
 
     @override
     def forward(self, probe: Probe) -> Tensor:

@@ -27,6 +27,7 @@ from rightreasons.objectives.reff import reff, reff_l1, reff_l2
 from rightreasons.objectives.score_matching import score_matching
 from rightreasons.objectives.selective import deep_gamblers, one_sided, selective_net
 from rightreasons.objectives.spectral_decoupling import spectral_decoupling
+from rightreasons.objectives.token_r4 import token_adv_r4, token_rand_r4, token_smooth_r3
 
 __all__ = [
     "RECIPES",
@@ -64,6 +65,9 @@ __all__ = [
     "selective_net",
     "smooth_r3",
     "spectral_decoupling",
+    "token_adv_r4",
+    "token_rand_r4",
+    "token_smooth_r3",
 ]
 
 RECIPES: Registry[Objective] = Registry(
@@ -105,6 +109,9 @@ RECIPES: Registry[Objective] = Registry(
             selective_net,
             smooth_r3,
             spectral_decoupling,
+            token_adv_r4,
+            token_rand_r4,
+            token_smooth_r3,
         )
     },
 )

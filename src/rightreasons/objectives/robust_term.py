@@ -74,7 +74,8 @@ class RobustTerm(Term):
 
     Args:
         epsilon: Half the box's width where the mask is 1, in input units. None lets masked
-            features take every valid value.
+            features take every valid value. For texts None is the box around the embeddings of the
+            word list of the data.
         valid_range: Smallest and largest value of a feature. None takes the range of the data from
             `fit` or ``prepare``, and is no limit without them.
         ramp: Share of training over which epsilon grows to its value.
@@ -93,11 +94,13 @@ class RobustTerm(Term):
         self.epsilon = None if epsilon is None else positive_float("epsilon", epsilon)
         self.valid_range = None if valid_range is None else check_range(valid_range)
         self._range = self.valid_range
+        self._substitutes: tuple[int, ...] = ()
         self.ramp = Ramp(ramp)
 
     @override
     def prepare(self, data: Dataset, *, num_passes: int) -> None:
-        self._range = self.valid_range or data.card.valid_range
+        self._range = self.valid_range or data.card.feature_range
+        self._substitutes = () if data.card.text is None else data.card.text.substitutes
         self.ramp.prepare(num_passes)
 
     def box(self, masked: MaskedFeatures) -> Interval:
@@ -105,7 +108,10 @@ class RobustTerm(Term):
         factor = self.ramp.advanced()
         if self.epsilon is not None:
             return masked.box(factor * self.epsilon, self._range)
-        lower, upper = masked.box(None, self._range)
+        if self._substitutes:
+            lower, upper = masked.substitute_box(self._substitutes)
+        else:
+            lower, upper = masked.box(None, self._range)
         if factor == 1.0:
             return Interval(lower, upper)
         values = masked.values

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from rightreasons.core.memory import Work, call_in_parts, rows_within_budget
+from rightreasons.core.memory import Work, call_in_parts
 from rightreasons.core.model_modes import (
     depends_on_mode,
     hold_model,
@@ -22,11 +22,19 @@ from rightreasons.core.model_modes import (
     translate_autograd_errors,
     twice_differentiable,
 )
-from rightreasons.core.outputs import refuse_non_finite, refuse_probabilities
+from rightreasons.core.outputs import checked_logits
 from rightreasons.core.tracing import split_at_first_layer
 from rightreasons.errors import InvalidBatchError
+from rightreasons.probe.adapters import create_adapter
 from rightreasons.probe.differentiable_pass import DifferentiablePass
-from rightreasons.probe.masked import MaskedFeatures, create_adapter
+from rightreasons.probe.embeddings import (
+    EmbeddingOutput,
+    call_model,
+    feature_model,
+    read_embeddings,
+    rows_for_batch,
+)
+from rightreasons.probe.masked import MaskedFeatures
 from rightreasons.types import Batch, Target
 
 __all__ = ["Need", "Probe", "move_to_model", "strongest_need"]
@@ -56,6 +64,8 @@ class Probe:
         layers: Names of submodules whose outputs `activations` should hold.
         max_rows: The most rows of a stacked pass; None fits them into a memory budget, see
             `rows_for`.
+        features: Other features of the samples; None takes ``batch.x``, or the embeddings of
+            token ids.
 
     Example:
         >>> model = nn.Linear(3, 2)
@@ -74,9 +84,12 @@ class Probe:
         create_graph: bool = True,
         layers: Sequence[str] = (),
         max_rows: int | None = None,
+        features: Tensor | None = None,
     ) -> None:
         self._model = model
-        self._batch = batch
+        self._is_text = not batch.x.is_floating_point()
+        self._batch = batch if features is None or self._is_text else batch.with_(x=features)
+        batch = self._batch
         self._needs_gradient = needs_gradient
         self._create_graph = create_graph
         self._layers = tuple(layers)
@@ -89,7 +102,12 @@ class Probe:
         splits = needs_gradient == "inside" and batch.mask is not None and not batch.x.requires_grad
         self._split = split_at_first_layer(innermost(model), batch.x) if splits else None
         self._first_output: dict[str, Tensor] = {}
-        self._features = batch.x if self._split is not None else self._differentiable(batch.x)
+        self._embedded = EmbeddingOutput(needs_gradient=bool(needs_gradient))
+        if not self._is_text:
+            self._features = batch.x if self._split is not None else self._differentiable(batch.x)
+        elif features is not None:
+            self._embedded.given = self._differentiable(features)
+            self._embedded.reach_weights = create_graph and not features.requires_grad
         logits = self._forward()
         first = None if self._split is None else self._first_output[self._split.name]
         self._pass = DifferentiablePass(logits, batch.y, self._features, first, create_graph)
@@ -106,7 +124,7 @@ class Probe:
 
     @property
     def features(self) -> Tensor:
-        """The tensor that gets explained, ``(N, *S)``."""
+        """The tensor that gets explained, ``(N, *S)``; for token ids their embeddings."""
         return self._features
 
     @property
@@ -149,8 +167,8 @@ class Probe:
         """
         if self.max_rows is not None:
             return self.max_rows
-        x, in_training = self.batch.x, self.create_graph
-        return rows_within_budget(self.model, x, work, ceiling=ceiling, in_training=in_training)
+        model, batch, in_training = self.model, self.batch, self.create_graph
+        return rows_for_batch(model, batch, work, ceiling=ceiling, in_training=in_training)
 
     def without_graph(self) -> Probe:
         """The same pass for those who read no gradient; its own passes keep no graph either."""
@@ -192,10 +210,11 @@ class Probe:
             mask, shape = self.mask, self.features.shape[1:]
             touched = (mask != 0).any(dim=0).expand(shape).flatten().nonzero().flatten()
             model, first_output = innermost(self.model), self._first_output
+            net = feature_model(model, self.batch)
             self._masked = MaskedFeatures(
-                adapter=create_adapter(model, self._split, first_output, self.features, touched),
+                adapter=create_adapter(net, self._split, first_output, self.features, touched),
                 model=model,
-                features=self.features,
+                batch=self.batch,
                 mask=mask.expand(-1, *shape).flatten(1).index_select(1, touched),
                 y=self.batch.y,
                 nominal_gradient=self._pass.gradient_at_net_input,
@@ -266,7 +285,7 @@ class Probe:
         batch = self.batch if num_copies == 1 else self.batch.repeat(num_copies)
         create_graph = self.create_graph if create_graph is None else create_graph
         settings = self._settings(create_graph, self.needs_gradient)
-        return Probe.at_test_time(self.model, batch.with_(x=features), **settings)
+        return Probe.at_test_time(self.model, batch, features=features, **settings)
 
     def each_at(
         self,
@@ -300,8 +319,8 @@ class Probe:
         model, batch, settings = self.model, self.batch, self._settings(create_graph, need)
 
         def measure(features: Tensor, rows: Tensor) -> Tensor:
-            some = batch[samples[rows]].with_(x=features)
-            return function(Probe.at_test_time(model, some, **settings))
+            some = batch[samples[rows]]
+            return function(Probe.at_test_time(model, some, features=features, **settings))
 
         most = self.rows_for(work, len(stacked))
         values = call_in_parts(measure, model, stacked, most=most, create_graph=create_graph)
@@ -318,11 +337,6 @@ class Probe:
     def _differentiable(self, x: Tensor) -> Tensor:
         if not self.needs_gradient or x.requires_grad:
             return x
-        if not x.is_floating_point():
-            raise InvalidBatchError(
-                f"Expected floating point `x` to differentiate, but got {x.dtype}. Token ids have "
-                "no gradient: give the model their embeddings."
-            )
         return x.detach().requires_grad_()
 
     def _forward(self) -> Tensor:
@@ -333,9 +347,7 @@ class Probe:
             contexts.enter_context(translate_autograd_errors())
             if self.needs_gradient and self.create_graph:
                 contexts.enter_context(twice_differentiable(self.model))
-            if (
-                self.needs_gradient or self._layers
-            ):  # a later layer may not overwrite a recorded one
+            if self.needs_gradient or self._layers:  # no layer may overwrite a recorded one
                 contexts.enter_context(out_of_place(self.model))
             core = innermost(self.model)
             contexts.enter_context(record_outputs(core, self._layers, self._activations))
@@ -343,30 +355,19 @@ class Probe:
             contexts.enter_context(
                 record_outputs(core, first, self._first_output, differentiable=True)
             )
-            version = None if self.features.is_inference() else self.features._version
-            logits = self.model(self.features)
-        if version is not None and self.features._version != version:
+            if self._is_text:
+                contexts.enter_context(read_embeddings(core, self.batch, self._embedded))
+            x = self.batch.x if self._is_text else self._features
+            version = None if x.is_inference() else x._version
+            logits = call_model(self.model, x, self.batch.inputs)
+        if version is not None and x._version != version:
             raise InvalidBatchError(
                 "Expected a model that leaves its input alone, but it changes it in place. Begin "
                 "its forward with `x = x.clone()`."
             )
-        if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(self.batch):
-            got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-            raise InvalidBatchError(
-                f"Expected the model to give logits of shape ({len(self.batch)}, classes), but got "
-                f"{got}. A binary model needs two outputs; a model that returns an object needs "
-                "a small wrapper that returns its logits."
-            )
-        y = self.batch.y
-        if y.device.type == "cpu" and len(y) and int(y.max()) >= logits.shape[1]:
-            raise InvalidBatchError(
-                f"Expected labels from 0 to {logits.shape[1] - 1}, for the {logits.shape[1]} "
-                f"outputs of the model, but got {int(y.max())}."
-            )
-        if not self.model.training:  # in training the loss is checked, with what to do about it
-            refuse_non_finite(logits)
-        refuse_probabilities(logits, look=not self.model.training)
-        return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+        if self._is_text:
+            self._features = x if self._embedded.output is None else self._embedded.output
+        return checked_logits(logits, self.batch.y, in_training=self.model.training)
 
 
 def strongest_need(needs: Iterable[Need]) -> Need:

@@ -48,7 +48,7 @@ class Record:
     def card(self) -> Card:
         """The data set's card."""
         values = self.part("card")
-        words = {name: str(values[name]) for name in _WORDS if name in values}
+        words: dict[str, Any] = {name: str(values[name]) for name in _WORDS if name in values}
         valid = _as_tuple(values.get("valid_range"), float)
         return Card(
             **{"name": str(self.results["data"]), **words},

@@ -146,7 +146,7 @@ class Config(TrainingSettings, Choices):
         config = self.for_samples(len(data.train))
         if config.model != "auto":
             return config
-        name, settings = models.default_model(data.card.shape)
+        name, settings = models.default_model(data.card.shape, text=data.card.text is not None)
         return replace(config, model=name, model_settings={**settings, **self.model_settings})
 
     def load_data(self) -> Splits:
@@ -158,24 +158,21 @@ class Config(TrainingSettings, Choices):
 
     def build_model(self, data: Splits) -> nn.Module:
         """Build the untrained model for the classes, channels and size of the data."""
-        reserved = ("name", "classes", "channels", "size")
+        reserved = ("name", "classes", "channels", "size", "vocabulary")
         _refuse_reserved("model_settings", self.model_settings, reserved)
         chosen, card = self.for_data(data), data.card
         settings = dict(chosen.model_settings)
         if "positive" in settings:
             settings["positive"] = class_number(card.classes, settings["positive"])
         channels, *size = card.shape
+        shape: dict[str, Any] = {"channels": channels, "size": tuple(size)}
+        if card.text is not None:
+            shape["vocabulary"] = card.text.vocabulary
         with seeded(self.seed):
-            model = models.create(
-                chosen.model,
-                classes=len(card.classes),
-                channels=channels,
-                size=tuple(size),
-                **settings,
-            )
+            model = models.create(chosen.model, classes=len(card.classes), **shape, **settings)
         if is_own(self.model):
             some = move_to_model(data.train.take(torch.arange(min(2, len(data.train)))), model)
-            check_outputs(model, some.x, card.classes, self.model)
+            check_outputs(model, some.x, card.classes, self.model, some.inputs)
         return model
 
     def start_model(self, data: Splits) -> tuple[nn.Module, LoadedWeights | None]:

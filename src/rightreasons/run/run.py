@@ -24,7 +24,7 @@ from typing import Any, Literal, Self
 
 from torch import nn
 
-from rightreasons.certification import Certificate, certify
+from rightreasons.certification import Certificate, certify, certify_substitutes
 from rightreasons.core.checks import check_choice
 from rightreasons.core.files import (
     load_weights_into,
@@ -254,7 +254,7 @@ def certify_run(
     folder: str | Path,
     *,
     epsilon: float | None,
-    method: Literal["ibp", "crown", "auto"] = "auto",
+    method: Literal["ibp", "crown", "auto", "enumeration", "bounds"] = "auto",
     split: Split = "test",
     data_dir: str | None = None,
     out: str | Path | None = None,
@@ -266,7 +266,8 @@ def certify_run(
     Args:
         folder: Folder of the run.
         epsilon: How far masked features may move, in input units; None is the full range.
-        method: How bounds are computed, see `certify`.
+        method: How bounds are computed, see `certify`. ``"enumeration"`` and ``"bounds"`` try
+            substitutes of masked words or values, see `certify_substitutes`.
         split: The part of the data.
         data_dir: Folder with the data set's files, if it is not the run's.
         out: The file to write; None is ``certificate.json`` in the run's folder.
@@ -281,9 +282,13 @@ def certify_run(
     with hold(run.folder if out is None else path):
         model = run.model
         run.compare_digest()
-        certificate = certify(
-            model, part, epsilon=epsilon, method=method, progress=progress, **settings
-        )
+        if method in ("enumeration", "bounds"):
+            certificate = certify_substitutes(
+                model, part, method=method, progress=progress, **settings
+            )
+        else:
+            settings |= {"epsilon": epsilon, "method": method}
+            certificate = certify(model, part, progress=progress, **settings)
         certificate = replace(certificate, settings={**certificate.settings, "split": split})
         certificate.to_json(path)
         return certificate

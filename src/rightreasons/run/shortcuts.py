@@ -25,6 +25,7 @@ from rightreasons.datasets.dataset import TransformedDataset
 from rightreasons.datasets.wrappers import pack_masks
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 from rightreasons.metrics.metric import bootstrap_means, percentile_interval
+from rightreasons.probe.embeddings import call_model
 from rightreasons.probe.probe import move_to_model
 from rightreasons.training.evaluate import evaluate
 from rightreasons.types import Batch
@@ -320,7 +321,9 @@ def _find_right(model: nn.Module, data: Dataset) -> Tensor:
     with torch.no_grad(), test_time_mode(model):
         for batch in data.batches(torch.split(torch.arange(len(data)), CHUNK)):
             moved = move_to_model(batch, model)
-            right.append((model(moved.x).argmax(dim=1) == moved.y).double().cpu())
+            right.append(
+                (call_model(model, moved.x, moved.inputs).argmax(dim=1) == moved.y).double().cpu()
+            )
     return torch.cat(right)
 
 

@@ -83,7 +83,8 @@ class DFR(Strategy):
     @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
         data, group = self._find_groups(stages)
-        layer = last_linear(model, move_to_model(data.take(torch.tensor([0])), model).x)
+        first = move_to_model(data.take(torch.tensor([0])), model)
+        layer = last_linear(model, first.x, first.inputs)
         stages.fit("train", model, objective, stages.data.train)
         features = compute_features(model, layer, data)
         mean, scale = features.mean(dim=0), features.std(dim=0, correction=0)

@@ -47,10 +47,10 @@ class TwoHeads(nn.Module):
             self.second.reset_parameters()
         self.__dict__["first"] = layer  # no submodule here: it belongs to the model
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, **others: Tensor) -> Tensor:
         """Logits of the first layer; a hook can record those of the second."""
         with read_inputs(self.__dict__["first"]) as inputs:
-            logits: Tensor = self.model(x)
+            logits: Tensor = self.model(x, **others)
         self.second(inputs[-1])
         return logits
 
@@ -123,7 +123,9 @@ class Disagreement(Term):
         heads = (probe.logits, probe.activations["second"])
         task = sum(functional.cross_entropy(head, y, reduction="none") for head in heads) / 2
         rows = torch.randint(len(self.unlabelled), (len(y),))
-        other = probe.at(move_to_model(self.unlabelled.take(rows), probe.model).x)
+        unlabelled = move_to_model(self.unlabelled.take(rows), probe.model)
+        settings = {"create_graph": probe.create_graph, "layers": probe.layers}
+        other = Probe.at_test_time(probe.model, unlabelled, **settings)
         first = functional.softmax(other.logits, dim=1)
         second = functional.softmax(other.activations["second"], dim=1)
         frequency = self.frequency.to(first)
@@ -179,7 +181,8 @@ class DivDis(Strategy):
                 "Hold some out."
             )
         unlabelled = as_dataset(data.test if self.unlabelled == "test" else val)
-        layer = last_linear(model, move_to_model(val.take(torch.tensor([0])), model).x)
+        sample = move_to_model(val.take(torch.tensor([0])), model)
+        layer = last_linear(model, sample.x, sample.inputs)
         heads = TwoHeads(model, layer, seed=stages.seed)
         heads.training = model.training  # its layers stay in their mode
         term = Disagreement(unlabelled, weight=self.weight, balance=self.balance)

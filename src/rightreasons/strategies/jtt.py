@@ -16,6 +16,7 @@ from rightreasons.core.checks import check_integer, positive_float
 from rightreasons.core.model_modes import test_time_mode
 from rightreasons.datasets import Dataset, Selected
 from rightreasons.objectives import Objective
+from rightreasons.probe.embeddings import call_model
 from rightreasons.probe.probe import move_to_model
 from rightreasons.strategies.strategy import Stages, Strategy
 
@@ -78,5 +79,6 @@ def find_errors(model: nn.Module, data: Dataset) -> Iterator[NDArray[np.bool_]]:
     rows = torch.split(torch.arange(len(data)), BATCH_SIZE)
     for batch in data.batches(rows):
         with torch.no_grad(), test_time_mode(model):
-            predicted = model(move_to_model(batch, model).x).argmax(dim=1).cpu()
+            moved = move_to_model(batch, model)
+            predicted = call_model(model, moved.x, moved.inputs).argmax(dim=1).cpu()
         yield (predicted != batch.y.cpu()).numpy()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from rightreasons.core.model_modes import test_time_mode
 from rightreasons.datasets import Dataset
 from rightreasons.models.surgery import last_linear
+from rightreasons.probe.embeddings import call_model
 from rightreasons.probe.probe import move_to_model
 
 __all__ = ["compute_features", "last_linear", "read_inputs"]
@@ -34,6 +35,7 @@ def compute_features(model: nn.Module, layer: nn.Module, data: Dataset) -> Tenso
     features = []
     for batch in data.batches(torch.split(torch.arange(len(data)), BATCH_SIZE)):
         with torch.no_grad(), test_time_mode(model), read_inputs(layer) as inputs:
-            model(move_to_model(batch, model).x)
+            moved = move_to_model(batch, model)
+            call_model(model, moved.x, moved.inputs)
         features.append(inputs[-1].cpu())
     return torch.cat(features)

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, distributed, nn
 
 from rightreasons.core.checks import check_integer
-from rightreasons.core.memory import rows_within_budget
 from rightreasons.core.model_modes import hold_model, innermost
 from rightreasons.core.progress import track
 from rightreasons.datasets import Dataset, as_dataset
-from rightreasons.errors import InvalidSettingError
+from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.metrics import METRICS, Metric, suitable
+from rightreasons.probe.embeddings import rows_for_batch
 from rightreasons.probe.probe import Probe, move_to_model, strongest_need
 from rightreasons.types import Batch
 
@@ -67,7 +67,7 @@ def evaluate(
                 metrics,
                 _share_of_rows(rows, batch_size or _most_rows(model, data, metrics, max_rows)),
             )
-            for metrics, rows in _passes(chosen, len(data))
+            for metrics, rows in _passes(chosen, len(data), data.lengths)
         ]
         batches = ((metrics, batch) for metrics, rows in passes for batch in data.batches(rows))
         num_batches = sum(len(rows) for _, rows in passes)
@@ -129,6 +129,13 @@ def prepare_metrics(
             f"Expected each metric once, but got {', '.join(names)}: their values would have the "
             "same names. Evaluate twice."
         )
+    others = [metric.name for metric in chosen if not metric.takes_texts]
+    if others and data.card.text is not None:
+        known = [name for name, metric in METRICS.items() if metric.takes_texts]  # type: ignore[attr-defined]
+        raise InvalidBatchError(
+            f"Expected metrics that take texts, but got {', '.join(others)}, for pixels or "
+            f"columns. Use some of {', '.join(known)}."
+        )
     for metric in chosen:
         metric.reset()
         if max_samples is not None:
@@ -161,8 +168,10 @@ def _measure(
                 metric.update(probe)
 
 
-def _passes(metrics: Sequence[Metric], size: int) -> list[tuple[list[Metric], Tensor]]:
-    """Group metrics that share a pass, with the rows of their samples.
+def _passes(
+    metrics: Sequence[Metric], size: int, lengths: Tensor | None = None
+) -> list[tuple[list[Metric], Tensor]]:
+    """Group metrics that share a pass, with the rows of their samples; short texts come first.
 
     They measure the same samples. Those that keep bounds, which take much memory, are apart.
     """
@@ -171,7 +180,10 @@ def _passes(metrics: Sequence[Metric], size: int) -> list[tuple[list[Metric], Te
     for metric in metrics:
         limit = min(metric.max_samples or size, size)
         groups.setdefault((limit, metric.work == "bounds"), []).append(metric)
-    return [(group, order[:limit].sort().values) for (limit, _), group in groups.items()]
+    rows = {limit: order[:limit].sort().values for limit, _ in groups}
+    if lengths is not None:
+        rows = {limit: some[lengths[some].argsort(stable=True)] for limit, some in rows.items()}
+    return [(group, rows[limit]) for (limit, _), group in groups.items()]
 
 
 def _most_rows(
@@ -183,12 +195,15 @@ def _most_rows(
     """The most samples of a pass that these metrics share."""
     if max_rows is not None:
         return min(MOST_ROWS, max_rows)
-    x = move_to_model(data.take(torch.arange(min(1, len(data)))), model).x
+    lengths = data.lengths
+    longest = torch.zeros(1).long() if lengths is None else lengths.argmax()[None]
+    one = move_to_model(data.take(longest), model)
     kinds = {
         metric.work or ("gradients" if metric.needs_gradient else "values") for metric in metrics
     }
     return min(
-        rows_within_budget(model, x, work, ceiling=min(MOST_ROWS, len(data))) for work in kinds
+        rows_for_batch(model, one, work, ceiling=min(MOST_ROWS, len(data)), in_training=False)
+        for work in kinds
     )
 
 

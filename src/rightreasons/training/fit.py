@@ -37,6 +37,7 @@ from rightreasons.training.preparation import (
     prepare,
     rest_frozen_layers,
 )
+from rightreasons.training.schedule import Microbatch
 from rightreasons.training.settings import (
     DEFAULTS,
     SELECTIONS,
@@ -45,7 +46,7 @@ from rightreasons.training.settings import (
     Selection,
     TrainingSettings,
 )
-from rightreasons.training.state import Microbatch, Training
+from rightreasons.training.state import Training
 from rightreasons.types import Batch
 
 __all__ = ["Fit", "Selection", "fit"]

@@ -17,6 +17,7 @@ from rightreasons.models.surgery import last_linear
 from rightreasons.objectives import Objective
 from rightreasons.probe.probe import move_to_model
 from rightreasons.training.evaluate import prepare_metrics
+from rightreasons.training.schedule import Schedule
 from rightreasons.training.settings import (
     SELECTIONS,
     Parameters,
@@ -24,7 +25,7 @@ from rightreasons.training.settings import (
     TrainingSettings,
     make_optimizer,
 )
-from rightreasons.training.state import Schedule, Training
+from rightreasons.training.state import Training
 
 __all__ = ["check_selection", "freeze_parameters", "prepare", "rest_frozen_layers"]
 
@@ -67,6 +68,7 @@ def prepare(
         seed=settings.seed,
         rank=fabric.global_rank,
         world_size=fabric.world_size,
+        lengths=data.lengths,
     )
     objective.prepare(data, num_passes=settings.known("epochs") * schedule.num_passes)
     optimizer, scheduler = make_optimizer(
@@ -147,7 +149,8 @@ def _frozen_names(model: nn.Module, patterns: str | None, data: Dataset) -> set[
 
 def _head_names(model: nn.Module, data: Dataset) -> set[str]:
     """The names of the parameters of the layer that gives the logits."""
-    head = last_linear(model, move_to_model(data.take(torch.tensor([0])), model).x)
+    first = move_to_model(data.take(torch.tensor([0])), model)
+    head = last_linear(model, first.x, first.inputs)
     inside = {id(parameter) for parameter in head.parameters()}
     return {name for name, parameter in model.named_parameters() if id(parameter) in inside}
 

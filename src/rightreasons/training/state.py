@@ -1,13 +1,12 @@
-"""The state of a training: the order of samples, the progress, and what a checkpoint holds."""
+"""The state of a training: the progress, and what a checkpoint holds."""
 
 from __future__ import annotations
 
 import copy
 import logging
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import torch
 from lightning_fabric import Fabric
@@ -24,88 +23,12 @@ from rightreasons.datasets import Dataset
 from rightreasons.errors import CheckpointMismatchError, OutputError
 from rightreasons.objectives import Loss, Objective
 from rightreasons.training.distributed import gather, random_state, restore_random_state
+from rightreasons.training.schedule import Schedule
 from rightreasons.training.settings import DEFAULTS, TrainingSettings
 
-__all__ = ["Microbatch", "Progress", "Schedule", "Training"]
+__all__ = ["Progress", "Training"]
 
 logger = logging.getLogger("rightreasons")
-
-
-class Microbatch(NamedTuple):
-    """One process's part of a batch.
-
-    Args:
-        rows: Row numbers in the data set.
-        share: Factor for the mean loss over ``rows``. With it, the average over processes of the
-            sum over an update's batches is the mean over all samples of the update.
-    """
-
-    rows: Tensor
-    share: float
-
-
-class Schedule:
-    """The order of samples in an epoch: a permutation by seed and epoch, cut into updates.
-
-    A single sample left over joins the batch before it.
-
-    Args:
-        size: Number of samples in the data set.
-        batch_size: Samples in a batch, over all processes.
-        accumulate: Batches per update.
-        seed: Random seed for the order.
-        rank: Number of this process.
-        world_size: Number of processes.
-
-    Example:
-        >>> schedule = Schedule(size=10, batch_size=4, accumulate=1, seed=0, rank=0, world_size=1)
-        >>> [len(update[0].rows) for update in schedule.updates(epoch=0)]
-        [4, 4, 2]
-    """
-
-    def __init__(
-        self, size: int, batch_size: int, accumulate: int, seed: int, rank: int, world_size: int
-    ) -> None:
-        self.size = size
-        self.batch_size = batch_size
-        self.accumulate = accumulate
-        self.seed = seed
-        self.rank = rank
-        self.world_size = world_size
-
-    @property
-    def num_updates(self) -> int:
-        """Updates in an epoch."""
-        return math.ceil(self.num_passes / self.accumulate)
-
-    @property
-    def num_passes(self) -> int:
-        """Batches in an epoch."""
-        return len(self._batch_sizes())
-
-    def updates(self, epoch: int) -> list[list[Microbatch]]:
-        """This process's part of every update of an epoch."""
-        generator = torch.Generator().manual_seed((self.seed * 1_000_003 + epoch) % 2**63)
-        order = torch.randperm(self.size, generator=generator)
-        batches = torch.split(order, self._batch_sizes())
-        groups = [
-            batches[first : first + self.accumulate]
-            for first in range(0, len(batches), self.accumulate)
-        ]
-        return [[self._part(batch, sum(map(len, group))) for batch in group] for group in groups]
-
-    def _batch_sizes(self) -> list[int]:
-        whole, left_over = divmod(self.size, self.batch_size)
-        sizes = [self.batch_size] * whole + ([left_over] if left_over else [])
-        if left_over == 1 and whole:  # BatchNorm cannot normalise one sample by itself
-            sizes[-2:] = [self.batch_size + 1]
-        return sizes
-
-    def _part(self, batch: Tensor, samples_in_update: int) -> Microbatch:
-        rows = batch[self.rank :: self.world_size]
-        if not len(rows):  # fewer samples than processes: join the collective, count nothing
-            return Microbatch(batch[:1], 0.0)
-        return Microbatch(rows, self.world_size * len(rows) / samples_in_update)
 
 
 @dataclass

@@ -18,6 +18,7 @@ from rightreasons.benchmark.suites.r4_figures import r4_weight_decay as r4_weigh
 from rightreasons.benchmark.suites.r4_tables import decoy_mnist as decoy_mnist
 from rightreasons.benchmark.suites.r4_tables import r4_table1 as r4_table1
 from rightreasons.benchmark.suites.r4_tables import r4_table2 as r4_table2
+from rightreasons.benchmark.suites.r4_text import r4_text as r4_text
 from rightreasons.benchmark.suites.reff import reff_table2 as reff_table2
 from rightreasons.benchmark.suites.reff import reff_table3 as reff_table3
 from rightreasons.benchmark.suites.reff_decoy_ham import reff_decoy_ham as reff_decoy_ham
@@ -41,6 +42,7 @@ __all__ = [
     "r4_model_size",
     "r4_table1",
     "r4_table2",
+    "r4_text",
     "r4_weight_decay",
     "reff_decoy_ham",
     "reff_regimes",

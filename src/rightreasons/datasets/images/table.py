@@ -1,6 +1,7 @@
 """Tables of images: csv or parquet, all cells as text."""
 
 import csv
+import gzip
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -56,11 +57,12 @@ def read_table(path: Path) -> tuple[list[str], Rows]:
 
 def _read_csv(path: Path) -> tuple[list[str], Rows]:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
             reader = csv.reader(lines, strict=True)
             header = next(reader, [])
             return header, [(reader.line_num, cells) for cells in reader if any(cells)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
         raise DatasetCorruptError(
             f"Expected {path} to be a table in UTF-8 with commas, but got: {error}."
         ) from error
