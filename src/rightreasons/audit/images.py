@@ -1,0 +1,456 @@
+"""The audit of images: properties, patches and where the model looks, each planted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rightreasons.audit.cause import (
+    Effect,
+    Example,
+    ask,
+    plant_effect,
+    removal_effect,
+    swap_effect,
+)
+from rightreasons.audit.findings import Finding, Thresholds
+from rightreasons.audit.patches import PatchSearch, grid_search, patch_side, sliding_search
+from rightreasons.audit.patterns import Match, Pattern, find_patterns, match_patterns
+from rightreasons.audit.properties import (
+    TRANSPLANTS,
+    image_properties,
+    predict_by_column,
+    standardise,
+    transplant_property,
+)
+from rightreasons.audit.regions import Region, fit_mask, shrink_images
+from rightreasons.audit.statistics import compare_with_permutations, label_strength
+from rightreasons.core.rng import random_stream
+from rightreasons.datasets.dataset import Dataset
+from rightreasons.explainers import InputGradient
+from rightreasons.metrics.exchange import remove_masked
+from rightreasons.types import Batch
+
+__all__ = ["ImageSearch", "Samples", "read_samples"]
+
+CHUNK = 100
+MOST_RECIPIENTS = 300
+MOST_EXPLAINED = 400
+SURE = 0.7
+MOST_ROUNDS = 2
+SEARCH_SIDE = 48
+COINCIDES = 0.5
+
+Numbers = NDArray[np.int64]
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The audited images: small copies, properties and the model's answers.
+
+    Args:
+        data: The data set.
+        rows: Row of each audited image in the data set, ``(N,)``.
+        y: Labels ``(N,)``.
+        small: Small copies, ``(N, C, h, w)``.
+        properties: Properties of whole images by name, ``(N,)`` each.
+        answers: Probabilities ``(N, K)`` that the model gives; None without a model.
+        search: Places of the images for the search, ascending.
+        cause: Places of the others, on which candidates are planted.
+    """
+
+    data: Dataset
+    rows: Tensor
+    y: Tensor
+    small: Tensor
+    properties: dict[str, Tensor]
+    answers: Tensor | None
+    search: Tensor
+    cause: Tensor
+
+    def take(self, places: Tensor) -> Tensor:
+        """The images at places among the audited ones, ``(n, C, H, W)``."""
+        return self.data.take(self.rows[places]).x
+
+    def recipients(self) -> Tensor:
+        """Places to plant on: images of the second half that the model is sure and right about."""
+        if self.answers is None:
+            return self.cause[:0]
+        confidence, predicted = self.answers[self.cause].max(dim=1)
+        right = predicted == self.y[self.cause]
+        chosen = self.cause[right & (confidence >= SURE)]
+        if len(chosen) < MOST_RECIPIENTS / 5:
+            chosen = self.cause[right]
+        return chosen[torch.linspace(0, len(chosen) - 1, min(len(chosen), MOST_RECIPIENTS)).long()]
+
+
+def read_samples(
+    data: Dataset,
+    model: nn.Module | None,
+    rows: Tensor,
+    halves: tuple[Tensor, Tensor],
+    advance: Advance,
+) -> Samples:
+    """Read the audited images once: small copies, properties and answers are kept."""
+    small, answers = [], []
+    properties: dict[str, list[Tensor]] = {}
+    for part in torch.split(rows, CHUNK):
+        x = data.take(part).x
+        small.append(shrink_images(x))
+        for name, values in image_properties(x).items():
+            properties.setdefault(name, []).append(values)
+        if model is not None:
+            answers.append(ask(model, x))
+        advance(len(part))
+    return Samples(
+        data=data,
+        rows=rows,
+        y=data.labels[rows].cpu(),
+        small=torch.cat(small),
+        properties={name: torch.cat(values) for name, values in properties.items()},
+        answers=torch.cat(answers) if answers else None,
+        search=halves[0],
+        cause=halves[1],
+    )
+
+
+class ImageSearch:
+    """The search for shortcuts in images; each step gives findings without verdicts.
+
+    Args:
+        samples: The audited images.
+        model: The model; None to look at the data alone.
+        thresholds: Thresholds of the verdict.
+        seed: Random seed.
+        advance: Function that is told each finished step.
+    """
+
+    def __init__(
+        self,
+        samples: Samples,
+        model: nn.Module | None,
+        *,
+        thresholds: Thresholds,
+        seed: int,
+        advance: Advance,
+    ) -> None:
+        self.samples, self.model = samples, model
+        self.thresholds, self.seed, self.advance = thresholds, seed, advance
+        self.card = samples.data.card
+        self.y = samples.y[samples.search]
+
+    def properties(self) -> list[Finding]:
+        """Properties of whole images: what tells the label, and what a transplant changes."""
+        samples = self.samples
+        stream = random_stream(self.seed, "audit", "properties")
+        names = list(samples.properties)
+        predicted = [
+            predict_by_column(
+                samples.properties[name][samples.search].double().numpy(),
+                self.y,
+                stream=stream,
+                seed=self.seed,
+            )
+            for name in names
+        ]
+        strengths, p_values = compare_with_permutations(
+            np.column_stack(predicted), self.y.numpy(), seed=self.seed
+        )
+        found = []
+        for kind, members in TRANSPLANTS.items():
+            known = [names.index(name) for name in members if name in names]
+            if not known:
+                continue
+            best = max(known, key=lambda number: strengths[number])
+            effect, examples = self._transplant(kind)
+            found.append(
+                Finding(
+                    name=names[best],
+                    kind=kind,
+                    tells_label=float(strengths[best]),
+                    p_value=float(p_values[best]),
+                    effect=effect,
+                    classes=self.card.classes,
+                    region=Region("border") if kind == "border" else None,
+                    details={names[one]: float(strengths[one]) for one in known},
+                    examples=examples,
+                    pictures=self._extremes(names[best]),
+                )
+            )
+        return found
+
+    def patches(self, tells_property: bool) -> list[Finding]:
+        """Small patches that tell the label; what was found is covered before the next search.
+
+        Args:
+            tells_property: Whether the colours of whole images tell the label. Images are then
+                given the same mean and contrast, so that patches alone can tell it.
+        """
+        found: list[Finding] = []
+        small = self.samples.small
+        for _ in range(MOST_ROUNDS):
+            seen = shrink_images(small[self.samples.search], SEARCH_SIDE)
+            scale = small.shape[2] / seen.shape[2]
+            searches = [
+                search(
+                    standardise(seen) if tells_property else seen,
+                    self.y,
+                    len(self.card.classes),
+                    seed=self.seed,
+                    advance=lambda amount: None,
+                )
+                for search in (sliding_search, grid_search)
+            ]
+            best = max(searches, key=lambda one: one.strength)
+            self.advance(1)
+            p_value = min(self._chance(one) for one in searches)
+            usable = torch.from_numpy((best.predicted == self.y.numpy()) & (best.confidence > 0.5))
+            place = (torch.from_numpy(best.place) * scale).long()
+            patterns = self._patterns(small, self.y, place, usable)
+            finding = self._planted(small, patterns, "patch")
+            found.append(
+                replace(
+                    finding,
+                    tells_label=best.strength,
+                    p_value=p_value,
+                    details={one.kind: one.strength for one in searches},
+                )
+            )
+            strong = best.strength >= self.thresholds.strength
+            if not patterns or not (strong or self._is_used(finding)):
+                break
+            match = match_patterns(patterns, small)
+            small = _cover(small, match.mask)
+        return found
+
+    def without_patches(
+        self, properties: list[Finding], patches: Iterable[Finding]
+    ) -> list[Finding]:
+        """Measure again what properties tell once patches are covered.
+
+        A coloured square changes the mean colour of its image, and so tells the label twice. A
+        property that tells nothing without the patches is a trace of them.
+        """
+        strong = [one for one in properties if one.tells_label >= self.thresholds.strength]
+        regions = [one.region for one in patches if one.region is not None]
+        if not strong or not regions:
+            return properties
+        samples, parts = self.samples, []
+        for places in torch.split(samples.search, CHUNK):
+            x = samples.take(places)
+            for region in regions:
+                x = remove_masked(x, region.locate(x))
+            parts.append(image_properties(x))
+        values = {name: torch.cat([one[name] for one in parts]) for name in parts[0]}
+        measured = []
+        for one in properties:
+            if one in strong:
+                stream = random_stream(self.seed, "audit", "covered")
+                column = values[one.name].double().numpy()
+                predicted = predict_by_column(column, self.y, stream=stream, seed=self.seed)
+                left = label_strength(predicted, self.y.numpy())
+                one = replace(
+                    one,
+                    tells_label=min(one.tells_label, left),
+                    details={**one.details, "before patches were covered": one.tells_label},
+                )
+            measured.append(one)
+        return measured
+
+    def attended(self, known: Iterable[Finding]) -> list[Finding]:
+        """Where the model looks: the window with most attribution of each image, clustered."""
+        samples = self.samples
+        if self.model is None or samples.answers is None:
+            return []
+        predicted = samples.answers[samples.search].argmax(dim=1)
+        some = torch.linspace(
+            0, len(samples.search) - 1, min(len(samples.search), MOST_EXPLAINED)
+        ).long()
+        place = torch.zeros(len(samples.search), 2, dtype=torch.long)
+        usable = torch.zeros(len(samples.search), dtype=torch.bool)
+        regions = [one.region for one in known if one.region and one.region.kind == "patterns"]
+        for part in torch.split(some, CHUNK):
+            x = samples.take(samples.search[part])
+            device = next(self.model.parameters(), x).device
+            gradient = InputGradient()(self.model, x.to(device), predicted[part].to(device)).cpu()
+            place[part] = _top_window(shrink_images(gradient.abs().mean(dim=1, keepdim=True)))
+            usable[part] = True
+            small = samples.small[samples.search[part]]
+            side = patch_side(*small.shape[2:]) // 2 * 2 + 1
+            for region in regions:
+                mask = match_patterns(list(region.patterns), small).mask
+                near = functional.max_pool2d(mask, side, stride=1, padding=side // 2)
+                where = place[part]
+                inside = near[torch.arange(len(part)), 0, where[:, 0], where[:, 1]] > 0
+                usable[part[inside]] = False
+        self.advance(1)
+        patterns = self._patterns(samples.small, predicted, place, usable)
+        known_patterns = [one for region in regions for one in region.patterns]
+        if not patterns or self._coincide(patterns, known_patterns):
+            return []
+        return [self._planted(samples.small, patterns, "attended patch")]
+
+    def _coincide(self, patterns: list[Pattern], known: list[Pattern]) -> bool:
+        """Whether patterns lie where known ones do, in most images that have both."""
+        if not known:
+            return False
+        small = self.samples.small[self.samples.search]
+        one, two = match_patterns(patterns, small), match_patterns(known, small)
+        both = (one.pattern >= 0) & (two.pattern >= 0)
+        if not bool(both.any()):
+            return False
+        overlap = torch.minimum(one.mask, two.mask)[both].flatten(1).sum(dim=1)
+        sizes = [match.mask[both].flatten(1).sum(dim=1) for match in (one, two)]
+        return float((overlap / torch.minimum(*sizes).clamp(min=1e-6)).mean()) >= COINCIDES
+
+    def _patterns(self, small: Tensor, y: Tensor, place: Tensor, usable: Tensor) -> list[Pattern]:
+        low, high = self.card.valid_range
+        patterns = find_patterns(small[self.samples.search], y, place, usable, span=high - low)
+        self.advance(1)
+        return patterns
+
+    def _planted(self, small: Tensor, patterns: list[Pattern], kind: str) -> Finding:
+        """Plant patterns, remove them, and describe them."""
+        samples = self.samples
+        if not patterns:
+            return Finding(name="a small patch", kind=kind, classes=())
+        match = match_patterns(patterns, small)
+        labels = torch.tensor([one.label for one in patterns])
+        present = match.pattern >= 0
+        names = sorted({one.label for one in patterns})
+        effect, removal, examples = self._plant(match, labels)
+        area = max(one.area(small) for one in patterns)
+        return Finding(
+            name=_name_place(match, small),
+            kind=kind,
+            effect=effect,
+            removal=removal,
+            prevalence=float(present.double().mean()),
+            classes=tuple(self.card.classes[label] for label in names),
+            area=area,
+            region=Region("patterns", tuple(patterns)),
+            examples=examples,
+            pictures=[
+                samples.take(samples.search[one.medoid : one.medoid + 1])[0] for one in patterns
+            ][:6],
+        )
+
+    def _plant(
+        self, match: Match, labels: Tensor
+    ) -> tuple[Effect | None, Effect | None, list[Example]]:
+        samples = self.samples
+        if self.model is None or samples.answers is None:
+            return None, None, []
+
+        def locate(places: Tensor) -> Tensor:
+            return fit_mask(match.mask[places], samples.take(places[:1]))
+
+        has = match.pattern >= 0
+        tells = has & (labels[match.pattern.clamp(min=0)] == samples.y)
+        donors = samples.search[tells[samples.search]]
+        recipients = samples.recipients()
+        effect, examples = (
+            plant_effect(
+                self.model,
+                self._batch,
+                locate,
+                recipients=recipients,
+                donors=donors,
+                labels=samples.y,
+                seed=self.seed,
+                advance=lambda amount: None,
+            )
+            if len(donors)
+            else (None, [])
+        )
+        removal = removal_effect(
+            self.model,
+            self._batch,
+            locate,
+            rows=recipients[has[recipients]],
+            seed=self.seed,
+            advance=lambda amount: None,
+        )
+        self.advance(1)
+        return effect, removal, examples
+
+    def _transplant(self, kind: str) -> tuple[Effect | None, list[Example]]:
+        samples = self.samples
+        if self.model is None:
+            return None, []
+
+        def alter(x: Tensor, places: Tensor, donors: Tensor) -> Tensor:
+            del places
+            return transplant_property(kind, x, samples.take(donors), self.card.valid_range)
+
+        effect = swap_effect(
+            self.model,
+            self._batch,
+            alter,
+            recipients=samples.recipients(),
+            donors=samples.search,
+            labels=samples.y,
+            seed=self.seed,
+            advance=lambda amount: None,
+        )
+        self.advance(1)
+        return effect
+
+    def _batch(self, places: Tensor) -> Batch:
+        return self.samples.data.take(self.samples.rows[places])
+
+    def _chance(self, search: PatchSearch) -> float:
+        """The p-value of the best member of a search."""
+        labels = self.y.numpy()[search.held_out]
+        return float(compare_with_permutations(search.members, labels, seed=self.seed)[1].min())
+
+    def _is_used(self, finding: Finding) -> bool:
+        return finding.effect is not None and finding.effect.low >= self.thresholds.effect
+
+    def _extremes(self, name: str) -> list[Tensor]:
+        """The image of each class that is most typical of its class in a property."""
+        values = self.samples.properties[name]
+        pictures = []
+        for label in torch.unique(self.samples.y).tolist()[:6]:
+            members = (self.samples.y == label).nonzero()[:, 0]
+            middle = values[members].median()
+            chosen = members[(values[members] - middle).abs().argmin()]
+            pictures.append(self.samples.take(chosen[None])[0])
+        return pictures
+
+
+def _cover(x: Tensor, mask: Tensor) -> Tensor:
+    """Remove what masks mark, a part at a time."""
+    parts = zip(torch.split(x, CHUNK), torch.split(mask, CHUNK), strict=True)
+    return torch.cat([remove_masked(*part) for part in parts])
+
+
+def _top_window(heat: Tensor) -> Tensor:
+    """Row and column of the window with the largest mean, ``(N, 1, h, w) -> (N, 2)``."""
+    side = patch_side(*heat.shape[2:])
+    sums = functional.avg_pool2d(heat, side, stride=1)
+    top = sums.flatten(1).argmax(dim=1)
+    return torch.stack([top // sums.shape[3], top % sums.shape[3]], dim=1) + side // 2
+
+
+def _name_place(match: Match, small: Tensor) -> str:
+    """Words for where a patch lies."""
+    masks = match.mask[match.pattern >= 0][:, 0]
+    if not len(masks):
+        return "a small patch"
+    weight = masks.sum(dim=(1, 2)).clamp(min=1e-6)
+    height, width = small.shape[2:]
+    rows = (masks.sum(dim=2) * torch.arange(height)).sum(dim=1) / weight / max(1, height - 1)
+    columns = (masks.sum(dim=1) * torch.arange(width)).sum(dim=1) / weight / max(1, width - 1)
+    if float(rows.std(unbiased=False)) + float(columns.std(unbiased=False)) > 0.2:
+        return "a small patch, at several places"
+    down = ("top", "middle", "bottom")[min(2, int(3 * float(rows.median())))]
+    right = ("left", "centre", "right")[min(2, int(3 * float(columns.median())))]
+    return f"a small patch, {down} {right}"
