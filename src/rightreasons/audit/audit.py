@@ -15,9 +15,10 @@ from torch import Tensor, nn
 
 from rightreasons.audit.columns import audit_columns, audit_table
 from rightreasons.audit.findings import Finding, Thresholds, judge, rank_findings
-from rightreasons.audit.images import ImageSearch, read_samples
+from rightreasons.audit.images import ImageSearch
 from rightreasons.audit.patches import import_sklearn
 from rightreasons.audit.reliance import measure_reliance
+from rightreasons.audit.samples import read_samples
 from rightreasons.audit.statistics import adjust_for_families
 from rightreasons.core.checks import check_integer
 from rightreasons.core.progress import progress as show_progress
