@@ -21,6 +21,7 @@ from rightreasons import models
 from rightreasons.audit.findings import Thresholds
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets import Dataset, InMemory, Splits, load
+from rightreasons.datasets.dataset import spread_over_classes
 from rightreasons.datasets.wrappers import select
 from rightreasons.metrics import SwapAccuracy
 from rightreasons.run.config import Config
@@ -211,7 +212,7 @@ def train(splits: Splits, seed: int):
 def prove(model, splits: Splits, proof) -> tuple[float | None, bool]:
     """What exchanging the shortcut costs: by masks, or the worst group below the average."""
     if proof == "masks":
-        some = select(splits.train, torch.arange(min(500, len(splits.train))))
+        some = select(splits.train, spread_over_classes(splits.train.labels, 500))
         cost = rr.evaluate(model, some, [SwapAccuracy(num_draws=2)]).get("swap_accuracy/cost", 0.0)
         return cost, cost >= RELIES
     if proof in ("groups", "natural"):

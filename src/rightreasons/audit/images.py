@@ -8,37 +8,27 @@ from dataclasses import replace
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from rightreasons.audit.cause import (
-    Effect,
-    Example,
-    plant_effect,
-    removal_effect,
-    swap_effect,
-)
+from rightreasons.audit.attention import find_attended
 from rightreasons.audit.findings import Finding, Thresholds
-from rightreasons.audit.patches import PatchSearch, grid_search, patch_side, sliding_search
-from rightreasons.audit.patterns import Match, Pattern, find_patterns, match_patterns
+from rightreasons.audit.patches import PatchSearch, grid_search, sliding_search
+from rightreasons.audit.patterns import Pattern, find_patterns, match_patterns
+from rightreasons.audit.planting import Planting
 from rightreasons.audit.properties import (
     TRANSPLANTS,
     image_properties,
     predict_by_column,
     standardise,
-    transplant_property,
 )
-from rightreasons.audit.regions import Region, fit_mask, shrink_images
+from rightreasons.audit.regions import Region, shrink_images
 from rightreasons.audit.samples import Samples
 from rightreasons.audit.statistics import compare_with_permutations, label_strength
 from rightreasons.core.rng import random_stream
-from rightreasons.explainers import InputGradient
 from rightreasons.metrics.exchange import remove_masked
-from rightreasons.types import Batch
 
 __all__ = ["ImageSearch"]
 
 CHUNK = 100
-MOST_EXPLAINED = 400
 MOST_ROUNDS = 2
 SEARCH_SIDE = 48
 COINCIDES = 0.5
@@ -69,6 +59,7 @@ class ImageSearch:
         self.samples, self.model = samples, model
         self.thresholds, self.seed, self.advance = thresholds, seed, advance
         self.card = samples.data.card
+        self.planting = Planting(samples, model, seed=seed, advance=advance)
         self.y = samples.y[samples.search]
 
     def properties(self) -> list[Finding]:
@@ -94,7 +85,7 @@ class ImageSearch:
             if not known:
                 continue
             best = max(known, key=lambda number: strengths[number])
-            effect, examples = self._transplant(kind)
+            effect, examples = self.planting.transplant(kind)
             found.append(
                 Finding(
                     name=names[best],
@@ -139,7 +130,7 @@ class ImageSearch:
             usable = torch.from_numpy((best.predicted == self.y.numpy()) & (best.confidence > 0.5))
             place = (torch.from_numpy(best.place) * scale).long()
             patterns = self._patterns(small, self.y, place, usable)
-            finding = self._planted(small, patterns, "patch")
+            finding = self.planting.describe(small, patterns, "patch")
             found.append(
                 replace(
                     finding,
@@ -194,33 +185,15 @@ class ImageSearch:
         samples = self.samples
         if self.model is None or samples.answers is None:
             return []
-        predicted = samples.answers[samples.search].argmax(dim=1)
-        some = torch.linspace(
-            0, len(samples.search) - 1, min(len(samples.search), MOST_EXPLAINED)
-        ).long()
-        place = torch.zeros(len(samples.search), 2, dtype=torch.long)
-        usable = torch.zeros(len(samples.search), dtype=torch.bool)
         regions = [one.region for one in known if one.region and one.region.kind == "patterns"]
-        for part in torch.split(some, CHUNK):
-            x = samples.take(samples.search[part])
-            device = next(self.model.parameters(), x).device
-            gradient = InputGradient()(self.model, x.to(device), predicted[part].to(device)).cpu()
-            place[part] = _top_window(shrink_images(gradient.abs().mean(dim=1, keepdim=True)))
-            usable[part] = True
-            small = samples.small[samples.search[part]]
-            side = patch_side(*small.shape[2:]) // 2 * 2 + 1
-            for region in regions:
-                mask = match_patterns(list(region.patterns), small).mask
-                near = functional.max_pool2d(mask, side, stride=1, padding=side // 2)
-                where = place[part]
-                inside = near[torch.arange(len(part)), 0, where[:, 0], where[:, 1]] > 0
-                usable[part[inside]] = False
+        predicted = samples.answers[samples.search].argmax(dim=1)
+        place, usable = find_attended(self.model, samples, predicted, regions)
         self.advance(1)
         patterns = self._patterns(samples.small, predicted, place, usable)
         known_patterns = [one for region in regions for one in region.patterns]
         if not patterns or self._coincide(patterns, known_patterns):
             return []
-        return [self._planted(samples.small, patterns, "attended patch")]
+        return [self.planting.describe(samples.small, patterns, "attended patch")]
 
     def _coincide(self, patterns: list[Pattern], known: list[Pattern]) -> bool:
         """Whether patterns lie where known ones do, in most images that have both."""
@@ -240,96 +213,6 @@ class ImageSearch:
         patterns = find_patterns(small[self.samples.search], y, place, usable, span=high - low)
         self.advance(1)
         return patterns
-
-    def _planted(self, small: Tensor, patterns: list[Pattern], kind: str) -> Finding:
-        """Plant patterns, remove them, and describe them."""
-        samples = self.samples
-        if not patterns:
-            return Finding(name="a small patch", kind=kind, classes=())
-        match = match_patterns(patterns, small)
-        labels = torch.tensor([one.label for one in patterns])
-        present = match.pattern >= 0
-        names = sorted({one.label for one in patterns})
-        effect, removal, examples = self._plant(match, labels)
-        area = max(one.area(small) for one in patterns)
-        return Finding(
-            name=_name_place(match, small),
-            kind=kind,
-            effect=effect,
-            removal=removal,
-            prevalence=float(present.double().mean()),
-            classes=tuple(self.card.classes[label] for label in names),
-            area=area,
-            region=Region("patterns", tuple(patterns)),
-            examples=examples,
-            pictures=[
-                samples.take(samples.search[one.medoid : one.medoid + 1])[0] for one in patterns
-            ][:6],
-        )
-
-    def _plant(
-        self, match: Match, labels: Tensor
-    ) -> tuple[Effect | None, Effect | None, list[Example]]:
-        samples = self.samples
-        if self.model is None or samples.answers is None:
-            return None, None, []
-
-        def locate(places: Tensor) -> Tensor:
-            return fit_mask(match.mask[places], samples.take(places[:1]))
-
-        has = match.pattern >= 0
-        tells = has & (labels[match.pattern.clamp(min=0)] == samples.y)
-        donors = samples.search[tells[samples.search]]
-        recipients = samples.recipients()
-        effect, examples = (
-            plant_effect(
-                self.model,
-                self._batch,
-                locate,
-                recipients=recipients,
-                donors=donors,
-                labels=samples.y,
-                seed=self.seed,
-                advance=lambda amount: None,
-            )
-            if len(donors)
-            else (None, [])
-        )
-        removal = removal_effect(
-            self.model,
-            self._batch,
-            locate,
-            rows=recipients[has[recipients]],
-            seed=self.seed,
-            advance=lambda amount: None,
-        )
-        self.advance(1)
-        return effect, removal, examples
-
-    def _transplant(self, kind: str) -> tuple[Effect | None, list[Example]]:
-        samples = self.samples
-        if self.model is None:
-            return None, []
-
-        def alter(x: Tensor, places: Tensor, donors: Tensor) -> Tensor:
-            del places
-            return transplant_property(kind, x, samples.take(donors), self.card.valid_range)
-
-        effect = swap_effect(
-            self.model,
-            self._batch,
-            alter,
-            recipients=samples.recipients(),
-            donors=samples.search,
-            labels=samples.y,
-            seed=self.seed,
-            advance=lambda amount: None,
-        )
-        self.advance(1)
-        return effect
-
-    def _batch(self, places: Tensor) -> Batch:
-        return self.samples.data.take(self.samples.rows[places])
 
     def _chance(self, search: PatchSearch) -> float:
         """The p-value of the best member of a search."""
@@ -355,27 +238,3 @@ def _cover(x: Tensor, mask: Tensor) -> Tensor:
     """Remove what masks mark, a part at a time."""
     parts = zip(torch.split(x, CHUNK), torch.split(mask, CHUNK), strict=True)
     return torch.cat([remove_masked(*part) for part in parts])
-
-
-def _top_window(heat: Tensor) -> Tensor:
-    """Row and column of the window with the largest mean, ``(N, 1, h, w) -> (N, 2)``."""
-    side = patch_side(*heat.shape[2:])
-    sums = functional.avg_pool2d(heat, side, stride=1)
-    top = sums.flatten(1).argmax(dim=1)
-    return torch.stack([top // sums.shape[3], top % sums.shape[3]], dim=1) + side // 2
-
-
-def _name_place(match: Match, small: Tensor) -> str:
-    """Words for where a patch lies."""
-    masks = match.mask[match.pattern >= 0][:, 0]
-    if not len(masks):
-        return "a small patch"
-    weight = masks.sum(dim=(1, 2)).clamp(min=1e-6)
-    height, width = small.shape[2:]
-    rows = (masks.sum(dim=2) * torch.arange(height)).sum(dim=1) / weight / max(1, height - 1)
-    columns = (masks.sum(dim=1) * torch.arange(width)).sum(dim=1) / weight / max(1, width - 1)
-    if float(rows.std(unbiased=False)) + float(columns.std(unbiased=False)) > 0.2:
-        return "a small patch, at several places"
-    down = ("top", "middle", "bottom")[min(2, int(3 * float(rows.median())))]
-    right = ("left", "centre", "right")[min(2, int(3 * float(columns.median())))]
-    return f"a small patch, {down} {right}"

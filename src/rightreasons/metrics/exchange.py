@@ -177,7 +177,7 @@ def draw_donors_across(
 
 
 def _mean_around(x: Tensor) -> Tensor:
-    """The mean in a square around each pixel, zeros outside: down and then across, which is fast."""
+    """The mean in a square around each pixel, zeros outside; down, then across, which is fast."""
     height, width = (max(size // 2, 1) | 1 for size in x.shape[2:])  # odd, so there is a centre
     down = functional.avg_pool2d(x, (height, 1), stride=1, padding=(height // 2, 0))
     return functional.avg_pool2d(down, (1, width), stride=1, padding=(0, width // 2))

@@ -78,11 +78,11 @@ def pets_tag(
     Args:
         data_dir: Folder with the photographs, as in `oxford_pets`.
         size: Side of the images.
-        shortcut: ``"tag"``; ``"band"``: a stripe as wide as the image, an eighth as high, at a
-            random height, orange for cats and blue for dogs; ``"cast"``: warm colours for cats,
-            cold ones for dogs; ``"jpeg"``: JPEG of a low quality for cats, of a high one for dogs;
-            ``"tag_and_cast"``: both, whose eight groups are species × tag × cast. A cast and JPEG
-            have no region, so there are no masks with them alone.
+        shortcut: ``"tag"``. ``"band"`` is a stripe as wide as the image, an eighth as high, at a
+            random height, orange for cats and blue for dogs. ``"cast"`` is warm colours for cats
+            and cold ones for dogs. ``"jpeg"`` is a low quality of JPEG for cats and a high one for
+            dogs. ``"tag_and_cast"`` is both; its eight groups are species × tag × cast. A cast and
+            JPEG have no region, so there are no masks with them alone.
         carriers: ``"both"``, or, for a tag or a band, ``"dogs"``: in training and validation dogs
             alone carry a tag, which says "Dog"; at test half of both carry it. Groups are
             species × tagged; images without a tag have no mask.
