@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rightreasons.audit import Audit
 from rightreasons.core.files import read_json, write_atomically
+from rightreasons.report.picture import file_address
 from rightreasons.report.wording import duration, percent, render_template
 
 __all__ = ["render_audit", "write_audit_page"]
 
 PAGE = "audit.html"
-PICTURE_SIDE = 140
 WAYS = {
     "swapped": "exchanged between samples",
     "blurred": "blurred",
@@ -45,14 +44,13 @@ def render_audit(content: Mapping[str, Any], pictures: Path) -> str:
         content: Contents of ``audit.json``.
         pictures: Folder with the pictures.
     """
-    classes = content["classes"]
     return render_template(
         "audit.html",
         data=content["data"],
         facts=_facts(content),
         headline=_headline(content),
-        findings=[_context(one, classes, pictures) for one in content["findings"]],
-        others=[_context(one, classes, pictures) for one in content["others"]],
+        findings=[_context(one, pictures) for one in content["findings"]],
+        others=[_context(one, pictures) for one in content["others"]],
         reliance=_reliance(content.get("reliance")),
         wrong=content.get("sure_and_wrong", []),
         percent=percent,
@@ -84,21 +82,21 @@ def _headline(content: Mapping[str, Any]) -> str:
     return f"{told}; the model uses {used} of them." if content["has_model"] else f"{told}."
 
 
-def _context(finding: Mapping[str, Any], classes: Sequence[str], pictures: Path) -> dict[str, Any]:
+def _context(finding: Mapping[str, Any], pictures: Path) -> dict[str, Any]:
     effect, removal = finding["effect"], finding["removal"]
     shown: list[dict[str, Any]] = []
     planted: list[dict[str, Any]] = []
     for picture in finding["pictures"]:
         if picture["shows"] == "typical":
-            shown.append({"image": _address(pictures / picture["file"])})
+            shown.append({"image": file_address(pictures / picture["file"])})
             continue
-        before, after = (classes[number] for number in picture["predicted"])
+        before, after = picture["predicted"]
         planted.append(
             {
-                "label": classes[picture["label"]],
-                "before": {"image": _address(pictures / picture["before"]), "told": before},
-                "donor": {"image": _address(pictures / picture["donor"])},
-                "after": {"image": _address(pictures / picture["after"]), "told": after},
+                "label": picture["label"],
+                "before": {"image": file_address(pictures / picture["before"]), "told": before},
+                "donor": {"image": file_address(pictures / picture["donor"])},
+                "after": {"image": file_address(pictures / picture["after"]), "told": after},
                 "changed": before != after,
             }
         )
@@ -147,7 +145,3 @@ def _reliance(measured: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "attribution": percent(measured["attribution"]["value"]),
         "area": percent(measured["area"]),
     }
-
-
-def _address(path: Path) -> str:
-    return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
