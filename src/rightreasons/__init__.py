@@ -19,6 +19,8 @@ from rightreasons import metrics as metrics
 from rightreasons import models as models
 from rightreasons import objectives as objectives
 from rightreasons import strategies as strategies
+from rightreasons.audit import Audit as Audit
+from rightreasons.audit import audit as audit
 from rightreasons.certification import Certificate as Certificate
 from rightreasons.certification import certify as certify
 from rightreasons.certification import certify_substitutes as certify_substitutes
@@ -39,6 +41,7 @@ from rightreasons.types import Interval as Interval
 from rightreasons.types import Target as Target
 
 __all__ = [
+    "Audit",
     "Batch",
     "Certificate",
     "Fit",
@@ -50,6 +53,7 @@ __all__ = [
     "Term",
     "annotators",
     "attacks",
+    "audit",
     "bounds",
     "certify",
     "certify_substitutes",

@@ -5,6 +5,7 @@ from tests.datasets.miniature import pet_archive, pet_folder
 
 from rightreasons.datasets import pets_tag
 from rightreasons.datasets.sets.pets_tag import draw_tag
+from rightreasons.errors import InvalidSettingError
 
 SMALL = {"size": 32, "num_train": 8, "num_validation": 4, "num_test": 4}
 
@@ -88,3 +89,35 @@ def test_the_real_thing():
     data = pets_tag(DATA_DIR, size=32, num_train=100, num_validation=50, num_test=100)
     assert data.card.train_group_counts == (50, 0, 0, 50)
     assert data.train.mask.float().mean() == pytest.approx(9 * 6 / 32**2, rel=0.2)
+
+
+def test_a_cast_and_a_quality_change_the_whole_image_and_have_no_masks(root):
+    plain = pets_tag(root, **SMALL, oracle=True).train
+    for shortcut in ("cast", "jpeg"):
+        data = pets_tag(root, **SMALL, shortcut=shortcut)
+        assert not data.train.has_masks
+        assert torch.equal(data.train.groups, 3 * data.train.labels)
+        assert len(data.card.train_group_counts) == len(data.card.groups) == 4
+        assert torch.equal(data.train.labels, plain.labels)
+    warm = data_means(pets_tag(root, **SMALL, shortcut="cast").train)
+    plain_means = data_means(plain)
+    ratio = (warm / plain_means)[:, [0, 2]]
+    cats = plain.labels == 0
+    assert bool((ratio[cats, 0] > ratio[cats, 1]).all())
+    assert bool((ratio[~cats, 0] < ratio[~cats, 1]).all())
+
+
+def data_means(part):
+    return part.pixels.double().mean(dim=(2, 3)) + 1
+
+
+def test_a_tag_and_a_cast_are_drawn_apart(root):
+    data = pets_tag(root, **SMALL, shortcut="tag_and_cast")
+    assert data.train.has_masks
+    assert data.card.groups[0] == 'cat, tag "Cat", warm colours' and len(data.card.groups) == 8
+    assert torch.equal(data.train.groups, 7 * data.train.labels)
+    drawn = [pets_tag(root, **SMALL, shortcut="tag_and_cast", seed=seed).test for seed in range(6)]
+    groups = torch.cat([part.groups for part in drawn])
+    assert len(torch.unique(groups)) == 8
+    with pytest.raises(InvalidSettingError, match="Expected `carriers` to be 'both'"):
+        pets_tag(root, **SMALL, shortcut="cast", carriers="dogs")

@@ -13,6 +13,7 @@ import typer
 
 from rightreasons.cli.adopt import adopt
 from rightreasons.cli.annotate import annotate
+from rightreasons.cli.audit import audit
 from rightreasons.cli.bench import bench
 from rightreasons.cli.certify import certify
 from rightreasons.cli.data import data as data_commands
@@ -56,6 +57,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(audit, name="audit")
 app.add_typer(bench, name="bench")
 app.add_typer(data_commands, name="data")
 app.command()(adopt)

@@ -112,10 +112,7 @@ def remove_masked(x: Tensor, mask: Tensor, usual: Tensor | None = None) -> Tenso
         return torch.lerp(x, usual.to(x).expand_as(x), weight)
     kept = (weight < 0.5).to(x)
     everywhere = _mean_of_kept(x, kept, dim=(2, 3))
-    sides = [max(size // 2, 1) | 1 for size in x.shape[2:]]  # odd, so that there is a centre
-    padding = [side // 2 for side in sides]
-    num_kept = functional.avg_pool2d(kept, sides, stride=1, padding=padding)
-    sums = functional.avg_pool2d(x * kept, sides, stride=1, padding=padding)
+    num_kept, sums = _mean_around(kept), _mean_around(x * kept)
     near = torch.where(num_kept > 0, sums / num_kept.clamp(min=1e-12), everywhere)
     return torch.where(weight > 0, torch.lerp(x, near, weight), x)
 
@@ -210,6 +207,13 @@ def draw_donors_across(
         first = sizes.cumsum(0) - sizes
         donors[:, rows] = torch.cat(others)[first[chosen] + rank]
     return donors
+
+
+def _mean_around(x: Tensor) -> Tensor:
+    """The mean in a square around each pixel, zeros outside; down, then across, which is fast."""
+    height, width = (max(size // 2, 1) | 1 for size in x.shape[2:])  # odd, so there is a centre
+    down = functional.avg_pool2d(x, (height, 1), stride=1, padding=(height // 2, 0))
+    return functional.avg_pool2d(down, (1, width), stride=1, padding=(0, width // 2))
 
 
 def _mean_of_kept(x: Tensor, kept: Tensor, dim: tuple[int, ...]) -> Tensor:

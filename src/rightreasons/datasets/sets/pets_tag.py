@@ -1,7 +1,8 @@
-"""Tagged Pets: photographs of cats and dogs with a small tag, or a band, that names the species."""
+"""Tagged Pets: photographs of cats and dogs with a tag, or another planted sign of the species."""
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from os import PathLike
 
@@ -13,8 +14,8 @@ from torch import Tensor
 
 from rightreasons.core.checks import check_choice, check_flag, check_integer
 from rightreasons.core.rng import random_stream
-from rightreasons.datasets.dataset import Card, Splits
-from rightreasons.datasets.images.pixels import masked_pixel_splits
+from rightreasons.datasets.dataset import Card, Dataset, Splits, group_counts
+from rightreasons.datasets.images.pixels import MaskedPixels, PixelMemory
 from rightreasons.datasets.sets.oxford_pets import SPECIES, PetFiles, find_pets
 from rightreasons.datasets.splitting import stratified_split
 
@@ -27,7 +28,14 @@ CARD = Card(
     licence="CC BY-SA 4.0",
     classes=SPECIES,
 )
-SHORTCUTS = ("tag", "band")
+KINDS = {
+    "tag": ('tag "Cat"', 'tag "Dog"'),
+    "band": ("orange band", "blue band"),
+    "cast": ("warm colours", "cold colours"),
+    "jpeg": ("coarse JPEG", "fine JPEG"),
+}
+BOTH = "tag_and_cast"
+SHORTCUTS = (*KINDS, BOTH)
 CARRIERS = ("both", "dogs")
 WORDS = ("Cat", "Dog")
 LETTERS = {  # five columns and seven rows each; a font of Pillow may change with its version
@@ -42,6 +50,8 @@ INKS = ((32, 245), (245, 10))  # of the text and of the box: dark on white, whit
 TAG_WIDTH = 0.28  # fraction of the side
 BAND_HEIGHT = 0.125
 BANDS = ((235, 140, 30), (50, 110, 220))  # orange and blue
+CASTS = ((1.2, 1.0, 0.8), (0.8, 1.0, 1.2))  # factors of red, green and blue
+QUALITIES = (12, 95)
 
 
 def pets_tag(
@@ -68,11 +78,14 @@ def pets_tag(
     Args:
         data_dir: Folder with the photographs, as in `oxford_pets`.
         size: Side of the images.
-        shortcut: ``"tag"``, or ``"band"``: a stripe as wide as the image, an eighth as high, at a
-            random height, orange for cats and blue for dogs.
-        carriers: ``"both"``, or ``"dogs"``: in training and validation dogs alone carry a tag,
-            which says "Dog"; at test half of both carry it. Groups are species × tagged; images
-            without a tag have no mask.
+        shortcut: ``"tag"``. ``"band"`` is a stripe as wide as the image, an eighth as high, at a
+            random height, orange for cats and blue for dogs. ``"cast"`` is warm colours for cats
+            and cold ones for dogs. ``"jpeg"`` is a low quality of JPEG for cats and a high one for
+            dogs. ``"tag_and_cast"`` is both; its eight groups are species × tag × cast. A cast and
+            JPEG have no region, so there are no masks with them alone.
+        carriers: ``"both"``, or, for a tag or a band, ``"dogs"``: in training and validation dogs
+            alone carry a tag, which says "Dog"; at test half of both carry it. Groups are
+            species × tagged; images without a tag have no mask.
         num_train: Number of training images.
         num_validation: Number of validation images; 0 for none.
         num_test: Number of test images.
@@ -90,7 +103,7 @@ def pets_tag(
     """
     check_integer("size", size, low=8)
     check_choice("shortcut", shortcut, SHORTCUTS)
-    check_choice("carriers", carriers, CARRIERS)
+    check_choice("carriers", carriers, CARRIERS if shortcut in ("tag", "band") else CARRIERS[:1])
     check_flag("oracle", oracle)
     random_stream(seed)
     pets = find_pets(data_dir)
@@ -101,7 +114,8 @@ def pets_tag(
     stream = random_stream(seed, "pets_tag", "split")
     val, train = _draw_balanced(pets, True, [num_validation, num_train], stream)
     (test,) = _draw_balanced(pets, False, [num_test], stream)
-    parts = {}
+    parts: dict[str, Dataset] = {}
+    card = _describe(shortcut, carriers)
     for name, rows in (("train", train), ("val", val), ("test", test)):
         if not len(rows):
             continue
@@ -111,11 +125,26 @@ def pets_tag(
         is_random = oracle or name == "test"
         # the same number of draws for all settings: an oracle differs in the tags alone
         corners = draws.random(size=(len(rows), 2))
-        tags = np.where(is_random, draws.integers(2, size=len(rows)), species)
-        changed = _add_shortcuts(images, tags, corners, shortcut=shortcut, carriers=carriers)
-        y = torch.from_numpy(species)
-        parts[name] = (_as_channels(images), changed, y, 2 * y + torch.from_numpy(tags))
-    return masked_pixel_splits(parts, _describe(shortcut, carriers))
+        tags, casts = (
+            np.where(is_random, draws.integers(2, size=len(rows)), species) for _ in range(2)
+        )
+        groups = 2 * species + tags
+        if shortcut == BOTH:
+            images = _alter_images(images, casts, "cast")
+            groups = 2 * groups + casts
+        elif shortcut in ("cast", "jpeg"):
+            images = _alter_images(images, tags, shortcut)
+        y, group = torch.from_numpy(species), torch.from_numpy(groups)
+        if shortcut in ("cast", "jpeg"):
+            whole = replace(card, shape=(3, size, size))
+            parts[name] = PixelMemory(_as_channels(images), y, whole, group)
+        else:
+            changed = _add_shortcuts(images, tags, corners, shortcut=shortcut, carriers=carriers)
+            parts[name] = MaskedPixels(_as_channels(images), changed, y, group, card)
+    counts = group_counts(parts["train"].groups, len(card.groups))
+    for part in parts.values():
+        part.card = replace(part.card, train_group_counts=counts)
+    return Splits(train=parts["train"], val=parts.get("val"), test=parts["test"])
 
 
 def draw_tag(word: str, *, width: int) -> NDArray[np.uint8]:
@@ -164,7 +193,7 @@ def _add_shortcuts(
 ) -> Tensor:
     """Paint on the images, in place; return the painted pixels ``(N, 1, H, W)``."""
     size = images.shape[1]
-    if shortcut == "tag":
+    if shortcut in ("tag", BOTH):
         width = round(TAG_WIDTH * size)
         marks = [draw_tag(word, width=width)[:, :, None].repeat(3, axis=2) for word in WORDS]
     else:
@@ -182,15 +211,33 @@ def _add_shortcuts(
     return torch.from_numpy(painted).unsqueeze(1)
 
 
+def _alter_images(
+    images: NDArray[np.uint8], kinds: NDArray[np.int64], shortcut: str
+) -> NDArray[np.uint8]:
+    """Give whole images the look that tells the species: a colour cast, or a JPEG quality."""
+    if shortcut == "cast":
+        factors = np.array(CASTS)[kinds][:, None, None, :]
+        return np.asarray(np.clip(images * factors, 0, 255).round(), dtype=np.uint8)
+    altered = np.empty_like(images)
+    for index, kind in enumerate(kinds):
+        file = io.BytesIO()
+        Image.fromarray(images[index]).save(file, "JPEG", quality=QUALITIES[kind], subsampling=0)
+        altered[index] = np.asarray(Image.open(file))
+    return altered
+
+
 def _as_channels(images: NDArray[np.uint8]) -> Tensor:
     return torch.from_numpy(images).permute(0, 3, 1, 2).contiguous()
 
 
 def _describe(shortcut: str, carriers: str) -> Card:
-    kinds = {"tag": ('tag "Cat"', 'tag "Dog"'), "band": ("orange band", "blue band")}[shortcut]
+    kinds: tuple[str, ...] = KINDS["tag" if shortcut == BOTH else shortcut]
     if carriers == "dogs":
         told = f"A {kinds[1]} on every dog and no cat in training and validation"
         kinds = (f"no {shortcut}", shortcut)
+    elif shortcut == BOTH:
+        told = "A tag and a colour cast name the species in training and validation"
+        kinds = tuple(f"{tag}, {cast}" for tag in kinds for cast in KINDS["cast"])
     else:
         told = f"A {kinds[0]} or {kinds[1]} names the species in training and validation"
     return replace(

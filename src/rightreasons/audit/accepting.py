@@ -1,0 +1,137 @@
+"""From finding to masks: archives of soft masks for every part of the data."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from rightreasons.annotators.mask_files import write_masks
+from rightreasons.audit.audit import Audit
+from rightreasons.audit.findings import Finding
+from rightreasons.core.checks import check_integer
+from rightreasons.core.files import writable_folder, write_json
+from rightreasons.core.progress import progress
+from rightreasons.datasets.dataset import Dataset, Splits, TransformedDataset
+from rightreasons.errors import InvalidSettingError
+from rightreasons.types import Batch
+
+__all__ = ["AcceptedMasks", "accept_findings"]
+
+LEAST_VALUE = 0.5
+
+
+def accept_findings(
+    audit: Audit, numbers: Sequence[int], data: Splits | Dataset, folder: str | Path
+) -> dict[str, dict[str, float]]:
+    """Write masks for every sample in which one of the findings is present.
+
+    Each part of the data gets an archive, ``train.npz``, ``val.npz`` and ``test.npz``, as
+    `write_masks` writes it. Soft masks stay soft, several findings are joined. ``annotated`` is
+    False: a machine made the masks. ``masks.json`` says what the masks are. A colour has no masks;
+    its folder says so.
+
+    Args:
+        audit: The audit.
+        numbers: Numbers of findings, from 1 as they are listed.
+        data: The data to make masks for, with all their parts.
+        folder: Folder to write.
+
+    Returns:
+        For each part the number of samples, and the share that has a mask.
+    """
+    chosen = _choose(audit, numbers)
+    root = writable_folder(folder)
+    for file in root.glob("*.npz"):
+        file.unlink()
+    told: dict[str, dict[str, float]] = {}
+    is_colour = chosen[0].region is None
+    for name, part in ({} if is_colour else _parts(data)).items():
+        with progress(f"making masks of {name}", total=len(part) * len(chosen)) as advance:
+            masks = [finding.masks(part, advance=advance) for finding in chosen]
+        joined = torch.stack([one.expand_as(masks[0]) for one in masks]).amax(dim=0)
+        write_masks(root / f"{name}.npz", AcceptedMasks(part, joined))
+        present = (joined.flatten(1).amax(dim=1) >= LEAST_VALUE).double().mean()
+        told[name] = {"samples": len(part), "with_mask": float(present)}
+    about = {
+        "name": " and ".join(one.name for one in chosen),
+        "kind": "colour" if is_colour else "masks",
+        "polarity": "irrelevant",
+        "complete": True,
+        "findings": list(numbers),
+        "parts": told,
+    }
+    write_json(root / "masks.json", about)
+    return told
+
+
+class AcceptedMasks(TransformedDataset):
+    """Images with masks that a machine made, beside those that a person drew.
+
+    Args:
+        base: Images.
+        masks: Soft masks of all images, ``(N, 1, H, W)``.
+    """
+
+    def __init__(self, base: Dataset, masks: Tensor) -> None:
+        super().__init__(base)
+        self.soft = masks
+
+    @property
+    @override
+    def has_masks(self) -> bool:
+        return True
+
+    @override
+    def digest(self) -> str:
+        sha = hashlib.sha256(self.base.digest().encode())
+        sha.update(self.soft.numpy().tobytes())
+        return sha.hexdigest()
+
+    @override
+    def transform(self, batch: Batch, indices: Tensor) -> Batch:
+        return batch.with_(
+            mask=self.soft[indices].to(batch.x),
+            annotated=torch.zeros(len(indices), dtype=torch.bool),
+        )
+
+
+def _choose(audit: Audit, numbers: Sequence[int]) -> list[Finding]:
+    everything = [*audit.findings, *audit.others]
+    if not numbers:
+        raise InvalidSettingError(
+            "Expected numbers of findings to accept, such as 1 3, but got none."
+        )
+    chosen = [
+        everything[check_integer("finding", number, low=1, high=len(everything)) - 1]
+        for number in numbers
+    ]
+    without = [one for one in chosen if one.region is None]
+    refused = [one for one in without if one.kind != "colour"]
+    if refused:
+        raise InvalidSettingError(
+            f"Expected findings with a region, but {refused[0].name!r} has none, so there is "
+            f"nothing to mask. {refused[0].advice}"
+        )
+    if without and len(without) < len(chosen):
+        raise InvalidSettingError(
+            f"Expected findings with a region, or a colour alone, but got {chosen[0].name!r} and "
+            f"{chosen[-1].name!r}. Accept each into a folder of its own (--out)."
+        )
+    if chosen[0].kind == "column":
+        raise InvalidSettingError(
+            f"Expected a finding in images, but {chosen[0].name!r} is a column of a table. "
+            f"{chosen[0].advice} Its masks are `finding.masks(data)`."
+        )
+    return chosen
+
+
+def _parts(data: Splits | Dataset) -> dict[str, Dataset]:
+    if isinstance(data, Dataset):
+        return {"train": data}
+    parts = {"train": data.train, "val": data.val, "test": data.test, **data.more_tests}
+    return {name: part for name, part in parts.items() if part is not None}
