@@ -6,7 +6,7 @@ Optimizers and learning-rate schedules go by name; any other is given as a funct
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
@@ -47,7 +47,9 @@ SELECTIONS = {
 
 LARGEST = 2**31 - 1
 FLOATS = ("lr", "clip", "momentum", "weight_decay", "step_factor", "body_lr")
-LATER = ("momentum", "weight_decay", "step_epochs", "step_factor", "freeze", "body_lr")
+LATER = (
+    *("momentum", "weight_decay", "step_epochs", "milestones", "step_factor", "freeze", "body_lr"),
+)
 """Settings that results name only where they were changed: older results do not have them."""
 BATCHES, SMALLEST_BATCH, LARGEST_BATCH = 32, 32, 128
 UPDATES, FEWEST_EPOCHS, MOST_EPOCHS = 1000, 10, 100
@@ -92,6 +94,9 @@ class TrainingSettings:
     )
     step_epochs: int | None = setting(
         None, "Epochs between two steps of the schedule step; a third of all if not given."
+    )
+    milestones: str | None = setting(
+        None, "Epochs after which the schedule step steps, with commas, in place of --step-epochs."
     )
     step_factor: float = setting(0.1, "What each of these steps multiplies the rate by.")
     freeze: str | None = setting(
@@ -182,6 +187,13 @@ class TrainingSettings:
                     f"Set a larger one (--{name.replace('_', '-')})."
                 )
         plain._refuse_unused()
+        if plain.milestones is not None:
+            read_milestones(plain.milestones)
+            if plain.step_epochs is not None:
+                raise InvalidSettingError(
+                    f"Expected `step_epochs` or `milestones`, but got {plain.step_epochs} and "
+                    f"{plain.milestones}. Leave one of them out."
+                )
         if plain.select not in SELECTIONS:
             raise InvalidSettingError(
                 f"Expected `select` to be one of {tuple(SELECTIONS)}, but got {plain.select!r}. "
@@ -198,6 +210,7 @@ class TrainingSettings:
             "weight_decay": (self.weight_decay is not None and not is_named, "a named optimizer"),
             "body_lr": (self.body_lr is not None and not is_named, "a named optimizer"),
             "step_epochs": (self.step_epochs is not None and scheduler != "step", "step"),
+            "milestones": (self.milestones is not None and scheduler != "step", "step"),
             "step_factor": (
                 self.step_factor != DEFAULTS.step_factor and scheduler != "step",
                 "step",
@@ -205,7 +218,7 @@ class TrainingSettings:
         }
         for name, (is_unused, needed) in unused.items():
             if is_unused:
-                kind = "scheduler" if name.startswith("step") else "optimizer"
+                kind = "scheduler" if needed == "step" else "optimizer"
                 raise InvalidSettingError(
                     f"Expected `{kind}` to be {needed} beside `{name}`, but got "
                     f"{getattr(self, kind)!r}. Leave `{name}` out, or change --{kind}."
@@ -252,7 +265,12 @@ def constant(optimizer: optim.Optimizer, num_updates: int) -> optim.lr_scheduler
 
 
 def step(
-    optimizer: optim.Optimizer, num_updates: int, *, every: float = 1 / 3, factor: float = 0.1
+    optimizer: optim.Optimizer,
+    num_updates: int,
+    *,
+    every: float = 1 / 3,
+    at: Sequence[float] = (),
+    factor: float = 0.1,
 ) -> optim.lr_scheduler.LRScheduler:
     """The rate times a factor after each part of the training.
 
@@ -260,10 +278,34 @@ def step(
         optimizer: The optimizer.
         num_updates: Number of updates of the whole training.
         every: Share of the training between two steps.
+        at: Shares of the training after which the rate steps, in place of ``every``.
         factor: What a step multiplies the rate by.
     """
     length = max(round(every * num_updates), 1)
-    return optim.lr_scheduler.LambdaLR(optimizer, lambda update: factor ** (update // length))
+    places = [round(share * num_updates) for share in at]
+
+    def scale(update: int) -> float:
+        steps = sum(update >= place for place in places) if places else update // length
+        return float(factor**steps)
+
+    return optim.lr_scheduler.LambdaLR(optimizer, scale)
+
+
+def read_milestones(words: str) -> list[int]:
+    """Read the epochs after which the rate steps.
+
+    Example:
+        >>> read_milestones("100,150")
+        [100, 150]
+    """
+    parts = [part.strip() for part in words.split(",")]
+    epochs = [int(part) for part in parts if part.isdecimal()]
+    if len(epochs) < len(parts) or epochs[0] < 1 or epochs != sorted(set(epochs)):
+        raise InvalidSettingError(
+            f"Expected `milestones` to be growing numbers of epochs with commas, from 1, but got "
+            f"{words!r}. Write them as in 100,150 (--milestones)."
+        )
+    return epochs
 
 
 OPTIMIZERS: Registry[optim.Optimizer] = Registry(
@@ -291,11 +333,14 @@ def make_optimizer(
         )
     else:
         optimizer = settings.optimizer(parameters)  # type: ignore[arg-type]
-    name_or_function, steps = settings.scheduler, {}
+    name_or_function = settings.scheduler
+    steps: dict[str, Any] = {}
     if name_or_function == "step":
         all_epochs = settings.known("epochs")
         epochs = settings.step_epochs or math.ceil(all_epochs / 3)
         steps = {"every": epochs / all_epochs, "factor": settings.step_factor}
+        if settings.milestones is not None:
+            steps["at"] = [epoch / all_epochs for epoch in read_milestones(settings.milestones)]
     make_scheduler: Callable[..., optim.lr_scheduler.LRScheduler] = (
         SCHEDULERS[name_or_function] if isinstance(name_or_function, str) else name_or_function
     )
