@@ -273,3 +273,22 @@ def moved_content(x, mask, donor_x, donor_mask):
             share = float(mask[0, r, c])
             result[k, r, c] = (1 - share) * x[k, r, c] + share * donor_x[k, d_r, d_c]
     return result
+
+
+def ramp(num_passes, start, end, shape):
+    """A factor that is 0 up to the share ``start`` of training and 1 from the share ``end`` on."""
+    factors = []
+    for step in range(num_passes):
+        position = step / num_passes
+        if position < start:
+            factors.append(0.0)
+            continue
+        if position >= end:
+            factors.append(1.0)
+            continue
+        way = (position - start) / (end - start)
+        if shape == "linear":
+            factors.append(way)
+        else:  # equal steps of the logarithm, from 0.00001 on
+            factors.append(10 ** (-5 + 5 * way))
+    return factors

@@ -128,8 +128,9 @@ def attributions(
             if target not in gradients:
                 gradients[target] = _gradient(target, model, x, y)
             gradient = gradients[target]
-            is_plain = isinstance(explainer, InputGradient)
-            result[name] = gradient if is_plain else explainer.multiply(x, gradient)
+            if isinstance(explainer, InputTimesGradient):
+                gradient = explainer.multiply(x, gradient)
+            result[name] = gradient
         else:
             result[name] = explainer(model, x, y)
     return result

@@ -27,6 +27,7 @@ from rightreasons.objectives.auto_weight import (
     Growing,
     OwnWeight,
     Weight,
+    Widening,
     control_weights,
     make_weight,
     name_weight,
@@ -339,8 +340,12 @@ class Objective(_Summand):
         task_loss = fixed[task] * parts[task]
         for name, weight in waiting.items():
             term = self.terms[name]
-            grown = term.grown if isinstance(term, Growing) else 1.0
-            weight.observe(task_loss, parts[name], parameters, num_samples, grown=grown)
+            settings: dict[str, Any] = {"grown": term.grown} if isinstance(term, Growing) else {}
+            if isinstance(term, Widening):
+                if weight.value and not term.is_due:
+                    continue
+                settings["settles"] = term.is_grown
+            weight.observe(task_loss, parts[name], parameters, num_samples, **settings)
 
     @property
     def _controllers(self) -> list[ControlledWeight]:

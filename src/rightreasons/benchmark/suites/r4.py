@@ -17,7 +17,9 @@ __all__ = [
     "ACCURACY",
     "BASE",
     "CHOICE",
+    "CERT_EPOCHS",
     "DERM",
+    "DERM_CHOICE",
     "DERM_GRIDS",
     "FAINT",
     "FRAGILITY",
@@ -108,6 +110,10 @@ ABLATION_GRIDS: Mapping[str, Grid] = {
 }
 """Two of the candidates, for suites with many variants."""
 
+CERT_EPOCHS = 15
+"""Epochs of Cert-R4 on Decoy DERM; 5 is what the others have, as in the paper 30 against 10."""
+_DEEP_RAMP: Overrides = {"ramp": 0.85, "ramp_start": 0.25, "ramp_shape": "geometric"}
+
 DERM_GRIDS: Mapping[str, Grid] = {
     "ERM": _DERM_RATES,
     "R3": make_grid(weight=(100.0, 10.0)),
@@ -119,12 +125,19 @@ DERM_GRIDS: Mapping[str, Grid] = {
     "Rand-R4": make_grid(weight=(100.0, 10.0), num_samples=(3, 3)),
     "Adv-R4": make_grid(weight=(100.0, 10.0), num_steps=(2, 2)),
     "Cert-R4": [
-        {"settings": {"weight": weight, "epsilon": epsilon, "norm": "l2", "ramp": 0.6}}
-        for weight, epsilon in ((0.1, 0.003), (0.03, 0.01))
+        {
+            "epochs": CERT_EPOCHS,
+            "model_settings": {"initialisation": kind},
+            "settings": {"weight": 10.0, "epsilon": 0.01, **_DEEP_RAMP},
+        }
+        for kind in ("interval", "usual")
     ],
     "counterexamples": _SOURCES[:2],
     "oracle": _DERM_RATES,
 }
+
+DERM_CHOICE: dict[str, Any] = {"select_by": f"{CHOICE}/worst", "seeds_of_choice": 3}
+"""How variants on Decoy DERM choose: a constant answer has 67 % right, but no worst class."""
 
 ACCURACY = (
     Measure(key="group_accuracy/average", name="average group", percent=True),
@@ -144,6 +157,10 @@ PROTOCOL = (
     "Settings are chosen on validation data: 5,000 of Decoy MNIST's training images, Decoy DERM's "
     "official part. The public code trains on these and has none. Candidates are listed from the "
     "strongest penalty on: of settings that validation data cannot tell apart, the strongest.",
+    "On Decoy DERM settings are chosen by the worst class after the swap, at all seeds: an answer "
+    "that is always the same has 67 % right there. Cert-R4 trains three times as long as the "
+    "others, as in the paper's code; its box has no width for the first quarter, then grows "
+    "geometrically. Its candidates are weights that begin sparse, for narrow bounds, or as usual.",
     "Decoy DERM has images of 28 × 28 in place of 64 × 64, in batches of 64 (paper: 256).",
     "ERM and the oracle have no penalty to tune, so their candidates are learning rates. The "
     "oracle is ERM where patches of random colour tell nothing.",

@@ -46,6 +46,7 @@ def _fraction_variants() -> list[Variant]:
         overrides=r4.DERM,
         grids={name: r4.DERM_GRIDS[name] for name in (*DERM_METHODS, "oracle")},
         methods=(*DERM_METHODS, "oracle"),
+        **r4.DERM_CHOICE,
     )
     return [
         mnist,
@@ -213,6 +214,7 @@ def r4_model_size() -> Suite:
             grids=derm_grids,
             methods=SIZE_METHODS,
             chosen_in=None if depth == 4 else "derm 4 convolutions",
+            **(r4.DERM_CHOICE if depth == 4 else {}),
         )
         for depth in CONVOLUTIONS
     ]

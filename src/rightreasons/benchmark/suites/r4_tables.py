@@ -123,6 +123,7 @@ VARIANTS = (
         title="Decoy DERM, 28 × 28, a net of four convolutions",
         overrides=r4.DERM,
         grids=r4.DERM_GRIDS,
+        **r4.DERM_CHOICE,
     ),
 )
 
