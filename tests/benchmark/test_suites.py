@@ -12,7 +12,7 @@ from rightreasons.models import names as model_names
 from rightreasons.run.config import Config
 
 RUNS = {
-    "alignment_table1": 4 * (2 + 2),
+    "alignment_table1": 5 * (4 + 2),
     "decoy_mnist": 2 * 4 * (5 + 2),
     "defaults": (8 + 4 * 10 + 8 * 6 + 2 * 5 + 3 * 4 + 4) * 3
     - 3,  # ERM without a shortcut is the oracle
@@ -26,13 +26,13 @@ RUNS = {
     "masktune_table5": 6 * 2 * 3,
     "masktune_table6": 2 * 3,
     "r4_corruption": 4 * 2 + 4 * 3,
-    "r4_mask_fraction": 5 * (2 + 2) + 2 * 4 * 3 + 2 * 3 + 4 * (2 + 2) + 3 * 3,
+    "r4_mask_fraction": 5 * (2 + 2) + 2 * 4 * 3 + 2 * 3 + 4 * 2 * 3 + 3 * 3,
     "r4_model_size": 3 * (2 + 2 + 2 + 1),
-    "r4_table1": 10 * (3 + 2) + 10 * 3 + 10 * (2 + 2),
-    "r4_table2": 10 * (3 + 2) + 10 * 3 + 10 * (2 + 2),
+    "r4_table1": 10 * (3 + 2) + 10 * 3 + 10 * 2 * 3,
+    "r4_table2": 10 * (3 + 2) + 10 * 3 + 10 * 2 * 3,
     "r4_weight_decay": 4 * 2 + 2 + 2 * (3 + 2),
     "reff_decoy_ham": 2 * 10 * (2 + 2),
-    "reff_regimes": 5 * 4 - 2,  # the baseline and the oracle have no ramp
+    "reff_regimes": 6 * 4 - 2,  # the baseline and the oracle have no ramp
     "reff_table2": 4 * (2 + 2) + 2 * 3 * 3,
     "reff_table3": (12 + 3) * (2 + 2) + 2 * 3 * 3,
 }

@@ -30,9 +30,9 @@ class R3(Term):
     (``weight_decay``). R4's text has the gradient of the model without saying of which output;
     its public code differentiates the loss. It divides by the number of values in a batch, so that
     weights of the term are other numbers there, and it sends no gradient to the net. The default
-    here is the loss, on which the model's errors depend. The loss has no gradient where the model is sure of the label.
-    Where only one class has masks, a model can meet the penalty by taking the masked features as a
-    sure sign of this class. With ``target="margin"`` it cannot.
+    here is the loss, on which the model's errors depend. The loss has no gradient where the model
+    is sure of the label. Where only one class has masks, a model can meet the penalty by taking
+    the masked features as a sure sign of this class. With ``target="margin"`` it cannot.
 
     Args:
         target: The output that is differentiated.
@@ -76,8 +76,8 @@ class SmoothR3(Term):
     Differs from the papers: SmoothGrad's noise is normal, as ``noise="gaussian"``. The default is
     uniform on both sides, since epsilon is then the width of the box that the other members have.
     Draws may leave the valid range. R4's public code penalises the mean magnitude of the *change*,
-    :math:`|\nabla t(x + \xi) - \nabla t(x)|`, with uniform noise upwards only. It divides by the number of
-    masked pixels in the batch, so that the penalty is nearly zero.
+    :math:`|\nabla t(x + \xi) - \nabla t(x)|`, with uniform noise upwards only. It
+    divides by the number of masked pixels in the batch, so that the penalty is nearly zero.
 
     Args:
         epsilon: Half the noise's width, or its deviation, in input units.
