@@ -93,7 +93,9 @@ KINDS = ("misposition", "shift", "shrink", "dilation")
 CORRUPTION_METHODS = ("R3", "Cert-R4", "counterexamples")
 
 CORRUPTION_PROTOCOL = (
-    "All training masks are corrupted, in the way a variant is named by.",
+    "All training masks are corrupted, in the way a variant is named by. Figures of Cert-R4 are "
+    "those that come with the public code, with no mask right; R3's there do not change with the "
+    "masks, since its penalty has no effect. Masks in a wrong place touch no corner here.",
     "Settings are those of right masks. No weight decay: in the paper it shrinks with the share of "
     "right masks, and in its public code the decline of R3 is that.",
     "One seed, and Decoy MNIST alone; the paper has five shares of right masks, IBP-Ex and Decoy "
