@@ -5,7 +5,7 @@ import pytest
 from rightreasons.benchmark import SUITES, describe
 from rightreasons.benchmark.plan import list_lines, plan
 from rightreasons.benchmark.registry import find_suite
-from rightreasons.datasets.registry import DATASETS, MASK_SETTINGS
+from rightreasons.datasets.registry import BALANCE, DATASETS, MASK_SETTINGS
 from rightreasons.errors import UnknownNameError
 from rightreasons.metrics import METRICS
 from rightreasons.models import names as model_names
@@ -67,7 +67,7 @@ def test_every_suite_has_both_budgets(suite):
 def test_every_cell_can_be_built(suite, budget):
     for cell in [one for line in list_lines(suite, budget) for one in line.possible_cells()]:
         cell.config.build_objective()
-        known = {*DATASETS.settings(cell.config.data), *MASK_SETTINGS}
+        known = {*DATASETS.settings(cell.config.data), *MASK_SETTINGS, BALANCE}
         assert set(cell.config.data_settings) <= known
         assert cell.config.model in model_names()
         assert all(name in METRICS for name in cell.config.metrics or [])

@@ -407,7 +407,7 @@ def test_masks_in_a_wrong_place_touch_no_corner():
     """A patch may lie in any corner, so that none of them is a wrong place."""
     digits = decoy_digits(patch=2)
     mask = corrupt_masks(digits, kind="misposition").train.batch.mask
-    corners = torch.zeros(8, 8, dtype=torch.bool)
+    corners = torch.zeros(mask.shape[2:], dtype=torch.bool)
     corners[:3, :3] = corners[:3, -3:] = corners[-3:, :3] = corners[-3:, -3:] = True
     assert mask.flatten(1).any(dim=1).all()
     assert not mask[:, 0, corners].any()

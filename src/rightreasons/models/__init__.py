@@ -2,6 +2,8 @@
 
 from rightreasons.models.attention_branch import AttentionBranch as AttentionBranch
 from rightreasons.models.attention_branch import attention_branch as attention_branch
+from rightreasons.models.cifar_nets import resnet32 as resnet32
+from rightreasons.models.cifar_nets import wide_resnet28_10 as wide_resnet28_10
 from rightreasons.models.efficientnet_lite import efficientnet_lite0 as efficientnet_lite0
 from rightreasons.models.foreign import Binary as Binary
 from rightreasons.models.foreign import HuggingFace as HuggingFace
@@ -58,10 +60,12 @@ __all__ = [
     "normalised",
     "plant_net",
     "resnet18",
+    "resnet32",
     "resnet34",
     "resnet50",
     "selective_net",
     "small_cnn",
     "vgg11",
+    "wide_resnet28_10",
     "with_softplus",
 ]

@@ -70,7 +70,7 @@ class Choices:
         recipe: Name of the recipe.
         model: Name of the model, or of your own as ``path.py:factory`` or ``package.module:name``.
             ``"auto"`` is that of `default_model` for the data's shape.
-        weights: File with the weights to begin with; None draws them.
+        weights: File with the weights to begin with, here or in ``data_dir``; None draws them.
         data_dir: Folder with the data set's files, if it needs any.
         data_settings: Settings of the data set. Its seed is the run's unless given here.
         masks: Folders of masks that replace those of the data, joined; see `with_masks`.
@@ -134,7 +134,7 @@ class Config(TrainingSettings, Choices):
             return path and str(Path(path).expanduser().resolve())
 
         masks = [path if path == COLOUR else whole(path) for path in self.masks]
-        places = {"data_dir": whole(self.data_dir), "weights": whole(self.weights)}
+        places = {"data_dir": whole(self.data_dir), "weights": whole(self.weights and self.find_weights())}
         return replace(self, **places, masks=masks, model=absolute_name(self.model))
 
     def for_data(self, data: Splits) -> Config:
@@ -181,7 +181,13 @@ class Config(TrainingSettings, Choices):
     def start_model(self, data: Splits) -> tuple[nn.Module, LoadedWeights | None]:
         """Build the model that training begins with, and say what was loaded into it."""
         model = self.build_model(data)
-        return model, None if self.weights is None else load_weights(model, self.weights)
+        return model, None if self.weights is None else load_weights(model, self.find_weights())
+
+    def find_weights(self) -> Path:
+        """The file of the weights: as it is given, or the one of that name in ``data_dir``."""
+        given = Path(str(self.weights)).expanduser()
+        beside = Path(self.data_dir or ".").expanduser() / given
+        return beside if not given.exists() and beside.exists() else given
 
     def build_objective(self) -> Objective:
         """Build the objective of the recipe."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
 from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = ["EXPLAINERS", "LENET", "alignment_table1"]
@@ -112,6 +114,19 @@ PROTOCOL = (
 )
 
 
+VARIANCE = 0.063
+"""Mean squared deviation of the channels, by which squared gradients of scaled inputs shrink."""
+
+PAPERS_GRIDS: Mapping[str, Grid] = {
+    "CE only": ({},),
+    "ATEX": ({},),
+    "Hessian": [{"settings": {"weight": 1e-3 * VARIANCE**2}}],
+    "l2": [{"settings": {"weight": 0.01 * VARIANCE}}],
+    "l2 + cosine": [{"settings": {"weight": 1.0, "l2_weight": 0.01 * VARIANCE}}],
+}
+"""The weights of the paper's code, for inputs in [0, 1] in place of normalised ones."""
+
+
 def alignment_table1() -> Suite:
     """Accuracy, RPS, Insertion and Adv-Insertion on CIFAR-10 (gradient alignment's Table 1)."""
     return make_suite(
@@ -154,7 +169,11 @@ def alignment_table1() -> Suite:
                     "scheduler": "step",
                     "milestones": "100,150",
                 },
-                protocol=("The paper's protocol; 5,000 training images are held out.",),
+                grids={"lenet": PAPERS_GRIDS},
+                protocol=(
+                    "The paper's protocol, with the weights of its public code; 5,000 training "
+                    "images are held out. It does not state ATEX's weight.",
+                ),
             ),
         },
         protocol=PROTOCOL,

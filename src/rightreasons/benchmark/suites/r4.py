@@ -6,18 +6,20 @@ Suites with the same parts have the same runs and share their results.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rightreasons.benchmark.measure import Measure
 from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite
+from rightreasons.benchmark.suites.r4_papers import PAPERS_GRIDS, PAPERS_NOTE
 from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = [
     "ABLATION_GRIDS",
     "ACCURACY",
     "BASE",
-    "CHOICE",
     "CERT_EPOCHS",
+    "CHOICE",
     "DERM",
     "DERM_CHOICE",
     "DERM_GRIDS",
@@ -169,16 +171,38 @@ PROTOCOL = (
 )
 
 
-def suite(name: str, title: str, table: str, *, protocol: Sequence[str], **parts: Any) -> Suite:
+def suite(
+    name: str,
+    title: str,
+    table: str,
+    *,
+    methods: Sequence[Method],
+    budgets: Mapping[str, Budget],
+    protocol: Sequence[str],
+    **parts: Any,
+) -> Suite:
     """Make a suite of this paper: base, rule of choice and protocol are the same for all.
 
     Args:
         name: Name on the command line.
         title: Title of the table.
         table: Which table or figure of the paper.
+        methods: Lines of the table.
+        budgets: Budgets of `budgets`; grids of methods that the suite does not have are left out.
         protocol: Further sentences on what differs from the paper.
         parts: The other settings of `Suite`.
     """
+    names = [method.name for method in methods]
+    own = {
+        key: replace(
+            budget,
+            grids={
+                variant: {name: grids[name] for name in names if name in grids}
+                for variant, grids in budget.grids.items()
+            },
+        )
+        for key, budget in budgets.items()
+    }
     return make_suite(
         PAPER,
         name,
@@ -187,6 +211,8 @@ def suite(name: str, title: str, table: str, *, protocol: Sequence[str], **parts
         base=BASE,
         select_by=CHOICE,
         ties_within=TIES_WITHIN,
+        methods=methods,
+        budgets=own,
         protocol=(*PROTOCOL, *protocol),
         **parts,
     )
@@ -220,10 +246,13 @@ def scale_weights(
     }
 
 
-def budgets(derm: Collection[str] = (), seeds: Sequence[int] = (0, 1, 2)) -> dict[str, Budget]:
+def budgets(
+    mnist: Collection[str], derm: Collection[str] = (), seeds: Sequence[int] = (0, 1, 2)
+) -> dict[str, Budget]:
     """Make both budgets.
 
     Args:
+        mnist: The names of the variants on Decoy MNIST that choose settings.
         derm: The names of the variants on Decoy DERM.
         seeds: Seeds of the small budget.
     """
@@ -240,11 +269,22 @@ def budgets(derm: Collection[str] = (), seeds: Sequence[int] = (0, 1, 2)) -> dic
         ),
         "paper": Budget(
             seeds=(0, 1, 2, 3),
-            overrides={"epochs": 30, "batch_size": 1000},
-            variants={name: {"batch_size": 256} for name in derm},
-            protocol=("30 epochs and 4 seeds throughout; the paper has 10 to 30, and 3 or 4.",),
+            overrides={"epochs": 30, "batch_size": 1000, "scheduler": "constant"},
+            variants={name: PAPERS_SKIN for name in derm},
+            grids={
+                **{name: PAPERS_GRIDS["mnist"] for name in mnist},
+                **{name: PAPERS_GRIDS["derm"] for name in derm},
+            },
+            protocol=(PAPERS_NOTE, "4 seeds throughout; the paper has 4, on Decoy DERM 3."),
         ),
     }
+
+
+PAPERS_SKIN: Overrides = {
+    "batch_size": 256,
+    "data_settings": {"size": 64},
+    "model_settings": {"width": 1.0},
+}
 
 
 def _scale_weight(candidate: Overrides, fraction: float) -> dict[str, Any]:
