@@ -14,7 +14,6 @@ from findings.kept import (
     paper,
     percent,
 )
-
 from rightreasons.benchmark.suites.density_tables import SHOWN
 
 TABLE, NET = "density-table1", "block-mnist"
