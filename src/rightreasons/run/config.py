@@ -134,7 +134,10 @@ class Config(TrainingSettings, Choices):
             return path and str(Path(path).expanduser().resolve())
 
         masks = [path if path == COLOUR else whole(path) for path in self.masks]
-        places = {"data_dir": whole(self.data_dir), "weights": whole(self.weights and self.find_weights())}
+        places = {
+            "data_dir": whole(self.data_dir),
+            "weights": whole(self.weights and self.find_weights()),
+        }
         return replace(self, **places, masks=masks, model=absolute_name(self.model))
 
     def for_data(self, data: Splits) -> Config:
