@@ -32,6 +32,7 @@ from rightreasons.models.small_cnn import small_cnn as small_cnn
 from rightreasons.models.surgery import with_softplus as with_softplus
 from rightreasons.models.vgg import vgg11 as vgg11
 from rightreasons.models.weights import LoadedWeights as LoadedWeights
+from rightreasons.models.weights import find_weights as find_weights
 from rightreasons.models.weights import load_weights as load_weights
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "derma_net",
     "describe",
     "efficientnet_lite0",
+    "find_weights",
     "huggingface",
     "isic_net",
     "lenet",

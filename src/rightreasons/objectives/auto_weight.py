@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, distributed, nn
@@ -29,6 +29,7 @@ __all__ = [
     "make_weight",
     "name_weight",
     "scale_weight",
+    "settings_of_pass",
 ]
 
 logger = logging.getLogger("rightreasons")
@@ -127,6 +128,15 @@ class AutoWeight(nn.Module):
             self.count += 1
             if self.settled:
                 logger.info("An automatic weight is set to %.4g.", self.value)
+
+
+def settings_of_pass(term: nn.Module, weight: AutoWeight) -> dict[str, Any] | None:
+    """How a weight observes the term's last pass; None if the pass does not count."""
+    if isinstance(term, Growing):
+        return {"grown": term.grown}
+    if not isinstance(term, Widening):
+        return {}
+    return None if weight.value and not term.is_due else {"settles": term.is_grown}
 
 
 class ControlledWeight(nn.Module):

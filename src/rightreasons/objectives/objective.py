@@ -24,14 +24,13 @@ from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.objectives.auto_weight import (
     AutoWeight,
     ControlledWeight,
-    Growing,
     OwnWeight,
     Weight,
-    Widening,
     control_weights,
     make_weight,
     name_weight,
     scale_weight,
+    settings_of_pass,
 )
 from rightreasons.objectives.memory import (
     OwnPasses,
@@ -339,13 +338,9 @@ class Objective(_Summand):
         task = self.task if self.task in fixed else next(iter(fixed))
         task_loss = fixed[task] * parts[task]
         for name, weight in waiting.items():
-            term = self.terms[name]
-            settings: dict[str, Any] = {"grown": term.grown} if isinstance(term, Growing) else {}
-            if isinstance(term, Widening):
-                if weight.value and not term.is_due:
-                    continue
-                settings["settles"] = term.is_grown
-            weight.observe(task_loss, parts[name], parameters, num_samples, **settings)
+            settings = settings_of_pass(self.terms[name], weight)
+            if settings is not None:
+                weight.observe(task_loss, parts[name], parameters, num_samples, **settings)
 
     @property
     def _controllers(self) -> list[ControlledWeight]:

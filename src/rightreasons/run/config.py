@@ -47,9 +47,7 @@ __all__ = [
 
 AS_IT_IS = "as it is"
 """Recipe of a model that was not trained here, see `adopt_run`."""
-YAML_BYTES = 1 << 20
-DEEPEST = 50
-FORMAT = 1
+YAML_BYTES, DEEPEST, FORMAT = 1 << 20, 50, 1
 REQUIRED: dict[str, Any] = {"data": str, "recipe": str, "model": str, "seed": int, "metrics": dict}
 OPTIONAL: dict[str, Any] = {
     "data_sha256": str,
@@ -134,10 +132,8 @@ class Config(TrainingSettings, Choices):
             return path and str(Path(path).expanduser().resolve())
 
         masks = [path if path == COLOUR else whole(path) for path in self.masks]
-        places = {
-            "data_dir": whole(self.data_dir),
-            "weights": whole(self.weights and self.find_weights()),
-        }
+        weights = models.find_weights(self.weights, self.data_dir)
+        places = {"data_dir": whole(self.data_dir), "weights": whole(weights)}
         return replace(self, **places, masks=masks, model=absolute_name(self.model))
 
     def for_data(self, data: Splits) -> Config:
@@ -184,13 +180,8 @@ class Config(TrainingSettings, Choices):
     def start_model(self, data: Splits) -> tuple[nn.Module, LoadedWeights | None]:
         """Build the model that training begins with, and say what was loaded into it."""
         model = self.build_model(data)
-        return model, None if self.weights is None else load_weights(model, self.find_weights())
-
-    def find_weights(self) -> Path:
-        """The file of the weights: as it is given, or the one of that name in ``data_dir``."""
-        given = Path(str(self.weights)).expanduser()
-        beside = Path(self.data_dir or ".").expanduser() / given
-        return beside if not given.exists() and beside.exists() else given
+        weights = models.find_weights(self.weights, self.data_dir)
+        return model, None if weights is None else load_weights(model, weights)
 
     def build_objective(self) -> Objective:
         """Build the objective of the recipe."""

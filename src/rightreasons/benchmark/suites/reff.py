@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rightreasons.benchmark.measure import Measure
 from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suites.reff_papers import PAPERS_BUDGET, PAPERS_DIGITS, give_paper
 from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = [
@@ -29,7 +29,6 @@ PAPER = "adachi2022learning"
 SIZE = 32
 LAYERS = ("act2", "act4")  # the last layer of each resolution, which ReFF finds by itself
 LAST_LAYER = LAYERS[-1]
-PAPERS_LAYERS = ("layer1", "layer2", "layer3", "layer4")
 RAMP = 0.5
 
 BASE: Overrides = {
@@ -160,77 +159,12 @@ BUDGETS: Mapping[str, Budget] = {
         epochs=8,
         batch_size=100,
     ),
-    "paper": _budget(
-        (0, 1, 2),
-        "The paper's images, net and training: DTD's photographs, 224 pixels, a ResNet-50 that "
-        "begins with torchvision's weights for ImageNet (resnet50-0676ba61.pth in the data "
-        "folder), SGD with momentum 0.8. ABN begins without them, since its layers have other "
-        "names. The paper has no R3, Adv-R4, counterexamples nor an oracle: they have our "
-        "weights.",
-        (54000, 6000, 10000),
-        epochs=50,
-        batch_size=32,
-        lr=0.01,
-        optimizer="sgd",
-        momentum=0.8,
-        scheduler="constant",
-        weight_decay=1e-5,
-        metric_settings={"cam_mass": {"layer": list(PAPERS_LAYERS)}},
-    ),
+    "paper": PAPERS_BUDGET,
 }
 """Budgets of both suites."""
 
 
-PAPERS_DATA: Overrides = {
-    "size": 224,
-    "textures": "dtd",
-    "textures_per_class": 120,
-    "background_classes": 37,
-}
-_LAYERS: Overrides = {"layers": list(PAPERS_LAYERS), "layer_weights": [15, 60, 250, 1000]}
-_PRETRAINED: Overrides = {"model": "resnet50", "weights": "resnet50-0676ba61.pth"}
-_OURS: Overrides = {**_PRETRAINED, "settings": {}}
-
-
-def _papers(**settings: Any) -> Grid:
-    return [{**_PRETRAINED, "settings": {"ramp": 0.0, **settings}}]
-
-
-PAPERS_GRIDS: Mapping[str, Grid] = {
-    "baseline": [_OURS],
-    "ReFF": _papers(weight=1.0, **_LAYERS),
-    "ReFF (single layer)": _papers(weight=1000.0, layers=["layer4"], layer_weights=[1.0]),
-    "ReFF (L1)": _papers(weight=1e-6, **_LAYERS),
-    "ReFF (L2)": _papers(weight=1e-6, **_LAYERS),
-    "ABN": [
-        {
-            "model": "attention_branch",
-            "model_settings": {"backbone": "resnet50"},
-            "settings": {"weight": 10.0, "reduction": "sum"},
-            "metric_settings": {"cam_mass": {"layer": ["features.layer3"]}},
-        }
-    ],
-    **{name: [_OURS] for name in ("R3", "R3 (margin)", "Adv-R4", "counterexamples", "oracle")},
-    "ReFF (L2, n = 10)": _papers(weight=1e-6, **_LAYERS),
-}
-"""The paper's settings; ReFF (L1) and (L2) have 1e-6 on the sum with its weights of layers."""
-
-
-def _give_paper(variants: Mapping[str, int], methods: Collection[str]) -> dict[str, Budget]:
-    """Give the paper's budget its grids, and each variant the size of its digits."""
-    paper = replace(
-        BUDGETS["paper"],
-        variants={
-            name: {"data_settings": {**PAPERS_DATA, "digit_size": side}}
-            for name, side in variants.items()
-        },
-        grids={name: {one: PAPERS_GRIDS[one] for one in methods} for name in variants},
-    )
-    return {**BUDGETS, "paper": paper}
-
-
 DIGIT_SIZES = (31, 16, 8)
-PAPERS_DIGITS = (223, 112, 56)
 TABLE2_METHODS = ("baseline", "ReFF (single layer)", "ReFF")
 
 TABLE2_PROTOCOL = (
@@ -261,7 +195,8 @@ def reff_table2() -> Suite:
         methods=methods(*TABLE2_METHODS, "oracle"),
         measures=MEASURES,
         select_by="swap_accuracy",
-        budgets=_give_paper(
+        budgets=give_paper(
+            BUDGETS,
             {_digit_name(a): b for a, b in zip(DIGIT_SIZES, PAPERS_DIGITS, strict=True)},
             (*TABLE2_METHODS, "oracle"),
         ),
@@ -337,8 +272,10 @@ def reff_table3() -> Suite:
         methods=methods(),
         measures=MEASURES,
         select_by="swap_accuracy",
-        budgets=_give_paper(
-            {name: 223 for name in ("p = 0", "p = 1", "p = 1, chosen anew", "photographs")}, METHODS
+        budgets=give_paper(
+            BUDGETS,
+            {name: 223 for name in ("p = 0", "p = 1", "p = 1, chosen anew", "photographs")},
+            METHODS,
         ),
         protocol=(*PROTOCOL, *TABLE3_PROTOCOL),
     )

@@ -18,6 +18,7 @@ from rightreasons.datasets.dataset import Splits
 from rightreasons.datasets.images.archives import JpegArchive
 from rightreasons.datasets.images.files import list_images, read_image
 from rightreasons.datasets.images.pixels import masked_pixel_splits
+from rightreasons.datasets.images.textures import draw_texture
 from rightreasons.datasets.sets.mnist import DIGITS_CARD, read_mnist
 from rightreasons.datasets.splitting import stratified_split
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
@@ -347,47 +348,9 @@ def _draw_textures(
 ) -> Textures:
     def classes(count: int, plaid: bool) -> tuple[NDArray[np.uint8], ...]:
         return tuple(
-            np.stack([_draw_texture(number, plaid, side, stream) for _ in range(per_class)])
+            np.stack([draw_texture(number, plaid, side, stream) for _ in range(per_class)])
             for number in range(count)
         )
 
     drawn = classes(backgrounds, False), classes(NUM_CLASSES, True)
     return Textures(*drawn, "textures drawn by formula")
-
-
-def _wave(phase: NDArray[np.float64], form: int) -> NDArray[np.float64]:
-    """A wave of one of four forms: smooth, in steps, in peaks, rising and falling at once."""
-    smooth: NDArray[np.float64] = np.cos(phase)
-    if form == 0:
-        return smooth
-    if form == 1:
-        return np.sign(smooth)
-    if form == 2:
-        return 2 * np.abs(smooth) ** 4 - 1
-    return phase / np.pi % 2 - 1
-
-
-def _draw_texture(
-    number: int, plaid: bool, side: int, stream: np.random.Generator
-) -> NDArray[np.uint8]:
-    """Draw a bent wave, or a plaid of two waves, in two random colours with noise.
-
-    Ten classes have ten directions; the next ten have these again, with another form of the wave.
-    """
-    form, number = divmod(number, NUM_CLASSES)
-    angle = np.pi * (number + stream.normal(0, 0.15)) / NUM_CLASSES
-    frequency = 2 * np.pi * (10 if number % 2 else 18) / SMALLEST_SIDE * stream.uniform(0.85, 1.15)
-    rows, columns = np.mgrid[:side, :side]
-    along = columns * np.cos(angle) + rows * np.sin(angle)
-    across = rows * np.cos(angle) - columns * np.sin(angle)
-    phases = stream.uniform(0, 2 * np.pi, size=3)
-    bend = 2.0 * np.sin(across * frequency / 5 + phases[0])
-    wave = _wave(frequency * along + bend + phases[1], form)
-    if plaid:
-        wave = (wave + np.cos(frequency * across + phases[2])) / 2
-    share = (0.5 + 0.5 * wave)[..., None]
-    colours = stream.uniform(0, 255, size=(2, 3))
-    noise = stream.normal(0, 8, size=(side, side, 1))
-    mixed = share * colours[0] + (1 - share) * colours[1] + noise
-    pixels: NDArray[np.uint8] = np.clip(mixed, 0, 255).astype(np.uint8)
-    return pixels
