@@ -17,6 +17,8 @@ The second takes a table of benchmarks/findings/<paper>.py:
 The third is a single number of the same module. The comment behind the number names it:
 
     R3 has 97.2<!--r3-worst--> % of the worst group right.
+
+Where a suite has no rows yet, the page says "not run yet" in the place of the number.
 """
 
 import argparse
@@ -24,7 +26,7 @@ import importlib
 import re
 from pathlib import Path
 
-from findings.kept import comparison
+from findings.kept import NOT_RUN, comparison, show_value
 
 ROOT = Path(__file__).parents[1]
 SUITE = re.compile(
@@ -33,7 +35,7 @@ SUITE = re.compile(
     re.DOTALL,
 )
 TABLE = re.compile(r"(<!-- table (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-VALUE = re.compile(r"[-−+]?[\d.,]*(?:e-?\d+)?<!--(?P<name>[\w-]+)-->")
+VALUE = re.compile(rf"(?:{NOT_RUN}|[-−+]?[\d.,]*(?:e-?\d+)?)<!--(?P<name>[\w-]+)-->")
 
 
 def pages() -> list[Path]:
@@ -70,7 +72,7 @@ def filled(page: Path) -> str:
         return f"{match[1]}\n{findings.TABLES[match['name']]()}\n\n{match[3]}"
 
     def value(match: re.Match[str]) -> str:
-        return f"{findings.values()[match['name']]}<!--{match['name']}-->"
+        return f"{show_value(findings.values()[match['name']])}<!--{match['name']}-->"
 
     return VALUE.sub(value, TABLE.sub(table, SUITE.sub(suite, text)))
 

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from findings.kept import cell, figures, markdown, measured, ours, paper, percent
+from findings.kept import NOT_RUN, cell, figures, markdown, measured, ours, paper, percent
 
 SUITE, NET = "alignment-table1", "lenet"
 METHODS = ("CE only", "Hessian", "l2", "l2 + cosine")
@@ -95,9 +95,9 @@ def key() -> str:
         rows.append(
             (
                 method,
-                cell(rps["ours"], scale=1, digits=3),
+                cell(rps["ours"], absent=NOT_RUN, scale=1, digits=3),
                 cell(rps["paper"], scale=1, digits=3),
-                cell(accuracy["ours"]),
+                cell(accuracy["ours"], absent=NOT_RUN),
                 cell(accuracy["paper"]),
             )
         )

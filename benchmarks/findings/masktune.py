@@ -3,7 +3,18 @@
 from collections.abc import Iterator
 from functools import cache
 
-from findings.kept import cell, comparison, ends, figures, markdown, measured, ours, paper, percent
+from findings.kept import (
+    NOT_RUN,
+    cell,
+    comparison,
+    ends,
+    figures,
+    markdown,
+    measured,
+    ours,
+    paper,
+    percent,
+)
 
 ONE, TWO, DIGITS = "one square", "two squares", "decoy digits"
 TARGETS = (95, 90, 85, 80)
@@ -123,7 +134,7 @@ def key() -> str:
         cells = []
         for variant in ("biased mnist", DIGITS):
             found = suite.get((variant, method))
-            cells.append("–" if found is None else cell(found[WORST]["ours"]))
+            cells.append("–" if found is None else cell(found[WORST]["ours"], absent=NOT_RUN))
         rows.append((method, *cells))
     return markdown(("method", "biased MNIST", "decoy digits"), rows)
 

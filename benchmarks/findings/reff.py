@@ -2,7 +2,17 @@
 
 from functools import cache
 
-from findings.kept import cell, figures, kept_rows, markdown, measured, ours, paper, percent
+from findings.kept import (
+    NOT_RUN,
+    cell,
+    figures,
+    kept_rows,
+    markdown,
+    measured,
+    ours,
+    paper,
+    percent,
+)
 
 TABLE, SKIN = "reff-table3", "reff-decoy-ham"
 SHORTCUT, NONE, ANEW = "p = 0", "p = 1", "p = 1, chosen anew"
@@ -141,7 +151,12 @@ def key() -> str:
         found = measured(TABLE)[SHORTCUT, method]
         accuracy, heat = found["accuracy"], found[SEEN]
         rows.append(
-            (method, cell(accuracy["ours"]), cell(accuracy["paper"]), cell(heat["ours"], digits=0))
+            (
+                method,
+                cell(accuracy["ours"], absent=NOT_RUN),
+                cell(accuracy["paper"]),
+                cell(heat["ours"], absent=NOT_RUN, digits=0),
+            )
         )
     return markdown(("method", "accuracy", "paper", "heat outside"), rows)
 
@@ -151,7 +166,13 @@ def skin_table() -> str:
     found = measured(SKIN)
     methods = dict.fromkeys(method for _, method in found)
     rows = [
-        (method, *(cell(found[net, method]["worst group"]["ours"]) for net in (SMALL, LARGE)))
+        (
+            method,
+            *(
+                cell(found[net, method]["worst group"]["ours"], absent=NOT_RUN)
+                for net in (SMALL, LARGE)
+            ),
+        )
         for method in methods
     ]
     return markdown(("method", SMALL, LARGE), rows)

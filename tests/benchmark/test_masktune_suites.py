@@ -30,7 +30,7 @@ def test_what_all_runs_share_is_the_papers():
 def test_budgets():
     budgets = part.budgets(epochs=4)
     assert budgets["small"].overrides == {"epochs": 4, "lr": 0.05}
-    assert budgets["paper"].overrides == {"epochs": 100}
+    assert budgets["paper"].overrides["step_factor"] == 0.5
     assert budgets["small"].protocol[0].startswith("4 epochs of all images before fine-tuning")
     assert part.budgets(epochs=1)["small"].protocol[0].startswith("1 epoch of all images before")
 

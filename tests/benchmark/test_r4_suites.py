@@ -70,10 +70,11 @@ def test_data_are_reduced_beside_their_own_settings():
 
 
 def test_budgets_know_the_variants_on_derm():
-    budgets = r4.budgets(derm=["a"])
+    budgets = r4.budgets(["b"], derm=["a"])
     assert set(budgets) == {"small", "paper"}
     assert all(set(budget.variants) == {"a"} for budget in budgets.values())
-    assert r4.budgets(seeds=(5,))["small"].seeds == (5,)
+    assert set(budgets["paper"].grids) == {"a", "b"}
+    assert r4.budgets([], seeds=(5,))["small"].seeds == (5,)
 
 
 def test_ratios_are_those_of_the_two_other_tables():

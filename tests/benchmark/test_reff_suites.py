@@ -74,6 +74,8 @@ def test_one_thing_is_changed_in_each_of_the_next(configs):
         assert configs["no ramp", method].settings == {"weight": WEIGHTS[method]}
         assert configs["no padding", method].settings == usual.settings
         assert configs["no padding", method].model_settings == {"padding": 0}
+        assert usual.data_settings["background_classes"] == 37
+        assert "background_classes" not in configs["ten background classes", method].data_settings
         assert configs["48 pixels", method].data_settings["size"] == 48
 
 

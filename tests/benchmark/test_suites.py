@@ -5,35 +5,38 @@ import pytest
 from rightreasons.benchmark import SUITES, describe
 from rightreasons.benchmark.plan import list_lines, plan
 from rightreasons.benchmark.registry import find_suite
-from rightreasons.datasets.registry import DATASETS, MASK_SETTINGS
+from rightreasons.datasets.registry import BALANCE, DATASETS, MASK_SETTINGS
 from rightreasons.errors import UnknownNameError
 from rightreasons.metrics import METRICS
 from rightreasons.models import names as model_names
 from rightreasons.run.config import Config
 
 RUNS = {
-    "alignment_table1": 4 * (2 + 2),
+    "alignment_table1": 5 * (4 + 2),
     "decoy_mnist": 2 * 4 * (5 + 2),
     "defaults": (8 + 4 * 10 + 8 * 6 + 2 * 5 + 3 * 4 + 4) * 3
     - 3,  # ERM without a shortcut is the oracle
     "density_figure4": 5 * 5 * 3,
     "density_groups": 4 * (3 + 2),
     "density_table1": 14 * (3 + 2),
+    "density_table2": 3 * 6 * (2 + 2),
     "density_unseen": (1 + 2 * 3) * 5,
+    "masktune_celeba": 2 * 11 * (2 + 2),
     "masktune_figure2": 4 * 3,
     "masktune_table1": (9 + 10) * 3,
     "masktune_table4": 5 * 3,
     "masktune_table5": 6 * 2 * 3,
     "masktune_table6": 2 * 3,
+    "masktune_waterbirds": 2 * 15 * (2 + 2),
     "r4_corruption": 4 * 2 + 4 * 3,
-    "r4_mask_fraction": 5 * (2 + 2) + 2 * 4 * 3 + 2 * 3 + 4 * (2 + 2) + 3 * 3,
+    "r4_mask_fraction": 5 * (2 + 2) + 2 * 4 * 3 + 2 * 3 + 4 * 2 * 3 + 3 * 3,
     "r4_model_size": 3 * (2 + 2 + 2 + 1),
-    "r4_table1": 10 * (3 + 2) + 10 * 3 + 10 * (2 + 2),
-    "r4_table2": 10 * (3 + 2) + 10 * 3 + 10 * (2 + 2),
+    "r4_table1": 10 * (3 + 2) + 10 * 3 + 10 * 2 * 3,
+    "r4_table2": 10 * (3 + 2) + 10 * 3 + 10 * 2 * 3,
     "r4_text": 7 * 2 + 7 * 2,
     "r4_weight_decay": 4 * 2 + 2 + 2 * (3 + 2),
     "reff_decoy_ham": 2 * 8 * (2 + 2),
-    "reff_regimes": 5 * 4 - 2,  # the baseline and the oracle have no ramp
+    "reff_regimes": 6 * 4 - 2,  # the baseline and the oracle have no ramp
     "reff_table2": 4 * (2 + 2) + 2 * 3 * 3,
     "reff_table3": (12 + 3) * (2 + 2) + 2 * 3 * 3,
 }
@@ -68,7 +71,7 @@ def test_every_suite_has_both_budgets(suite):
 def test_every_cell_can_be_built(suite, budget):
     for cell in [one for line in list_lines(suite, budget) for one in line.possible_cells()]:
         cell.config.build_objective()
-        known = {*DATASETS.settings(cell.config.data), *MASK_SETTINGS}
+        known = {*DATASETS.settings(cell.config.data), *MASK_SETTINGS, BALANCE}
         assert set(cell.config.data_settings) <= known
         assert cell.config.model in model_names()
         assert all(name in METRICS for name in cell.config.metrics or [])

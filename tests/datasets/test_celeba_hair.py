@@ -23,6 +23,25 @@ def test_official_splits_and_groups(tmp_path, folder, text):
     assert not data.train.has_masks and data.card.shape == (3, 8, 8)
 
 
+def test_the_table_of_group_dro(tmp_path):
+    celeba_files(tmp_path, folder="data")
+    expected = celeba_hair(tmp_path, size=8)
+    folder = tmp_path / "data"
+    faces = read_celeba_column(folder / "list_attr_celeba.csv", ["Blond_Hair", "Male"])
+    parts = read_celeba_column(folder / "list_eval_partition.csv", ["partition"])
+    for table in folder.glob("list_*"):
+        table.unlink()
+    rows = ["img_id,img_filename,y,split,place"]
+    for number, (name, (blond, male)) in enumerate(faces.items()):
+        rows.append(f"{number},{name},{int(blond == 1)},{parts[name][0]},{int(male == 1)}")
+    (folder / "metadata.csv").write_text("\n".join(rows))
+    data = celeba_hair(tmp_path, size=8)
+    assert data.card.groups == expected.card.groups and data.digest() == expected.digest()
+    (folder / "metadata.csv").write_text("\n".join(rows).replace("000001.png,0", "000001.png,7"))
+    with pytest.raises(DatasetCorruptError, match="labels `y` and sexes `place` that are 0 or 1"):
+        celeba_hair(tmp_path, size=8)
+
+
 def test_images_may_stay_on_disk_and_be_augmented(tmp_path):
     celeba_files(tmp_path)
     data = celeba_hair(tmp_path, size=8, in_memory=False, workers=0)

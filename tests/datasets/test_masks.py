@@ -401,3 +401,13 @@ def test_images_with_masks_are_needed(x, words):
 def test_bad_corruptions(digits, settings, words):
     with pytest.raises(InvalidSettingError, match=words):
         corrupt_masks(digits, **settings)
+
+
+def test_masks_in_a_wrong_place_touch_no_corner():
+    """A patch may lie in any corner, so that none of them is a wrong place."""
+    digits = decoy_digits(patch=2)
+    mask = corrupt_masks(digits, kind="misposition").train.batch.mask
+    corners = torch.zeros(mask.shape[2:], dtype=torch.bool)
+    corners[:3, :3] = corners[:3, -3:] = corners[-3:, :3] = corners[-3:, -3:] = True
+    assert mask.flatten(1).any(dim=1).all()
+    assert not mask[:, 0, corners].any()

@@ -115,9 +115,9 @@ def test_the_real_thing():
 CLASSES = (*DIGIT_CLASSES, *(f"background {letter}" for letter in "abcdefghijk"))
 
 
-def read(root, *, source="auto", per_class=2, seed=0, size=20):
+def read(root, *, source="auto", per_class=2, seed=0, size=20, **more):
     stream = random_stream(seed, "test")
-    return read_textures(root, size=size, per_class=per_class, source=source, stream=stream)
+    return read_textures(root, size=size, per_class=per_class, source=source, stream=stream, **more)
 
 
 def greys(images):
@@ -142,6 +142,29 @@ def test_directions_differ_between_drawn_classes(tmp_path):
         for image in drawn.background[number].mean(axis=3):
             along, across = (np.abs(np.diff(image, axis=one)).mean() for one in (axis, 1 - axis))
             assert along > across
+
+
+def test_thirty_seven_classes_behind_digits_of_which_ten_tell_them(tmp_path):
+    """Tens of classes differ in the form of their waves, which the greys show."""
+    drawn = read(tmp_path, per_class=4, background_classes=37)
+    assert len(drawn.background) == 37 and len(drawn.digit) == 10
+    pixels = np.stack(drawn.background).astype(float).reshape(37, 4, -1, 3)
+    widest = pixels.std(axis=2).argmax(axis=2)
+    waves = np.take_along_axis(pixels, widest[:, :, None, None], axis=3)[..., 0]
+    low, high = np.percentile(waves, [3, 97], axis=2, keepdims=True)
+    waves = ((waves - low) / (high - low) * 2 - 1).clip(-1, 1)
+    sizes, means = np.abs(waves).mean(axis=2), np.abs(waves.mean(axis=2))
+    forms = [np.median(sizes[first : first + 10]) for first in (0, 10, 30)]
+    assert forms[1] > forms[0] + 0.1 > forms[2] + 0.15  # steps, smooth, rising at once
+    assert np.median(means[20:30]) > 0.15 > max(np.median(means[:10]), np.median(means[30:]))
+    ten = read(tmp_path, per_class=4)
+    assert all(
+        np.array_equal(*pair) for pair in zip(ten.background, drawn.background[:10], strict=True)
+    )
+    texture_archive(tmp_path)
+    words = "Expected 37 classes of textures for backgrounds in .*, but found 10. Ask for fewer"
+    with pytest.raises(DatasetNotFoundError, match=words):
+        read(tmp_path, per_class=3, background_classes=37)
 
 
 def test_an_archive_of_ten_classes_serves_both_without_an_image_in_common(tmp_path):

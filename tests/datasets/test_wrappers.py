@@ -4,8 +4,9 @@ import torch
 from tests.datasets.miniature import WORKER_WARNINGS
 from tests.reference import strategies as slow
 
-from rightreasons.datasets import Augmented, InMemory, MaskBits, folder, masked_input
+from rightreasons.datasets import Augmented, InMemory, MaskBits, folder, load, masked_input
 from rightreasons.datasets.wrappers import (
+    Balanced,
     ChangedMasks,
     MaskedInput,
     Selected,
@@ -215,3 +216,32 @@ def test_masks_of_other_images(data, masks):
         masked_input(data, MaskBits(pack_masks(masks[:3]), size=(5, 6)))
     with pytest.raises(InvalidSettingError, match="Expected `fill` to be 'zero'"):
         masked_input(data, MaskBits(pack_masks(masks), size=(5, 6)), fill="white")
+
+
+def test_each_epoch_has_as_many_samples_of_every_group():
+    data = load("decoy_digits", balance="groups", seed=1)
+    train = data.train
+    assert torch.equal(train.take(torch.arange(9)).index, torch.arange(9))  # without an epoch
+    first, second = (train.at_epoch(epoch) for epoch in (0, 1))
+    assert (
+        torch.bincount(first.groups).tolist() == [100] * 10 == torch.bincount(first.labels).tolist()
+    )
+    assert not torch.equal(first.places, second.places)
+    assert torch.equal(first.places, train.at_epoch(0).places)
+    rows = torch.tensor([5, 900])
+    batch = first.take(rows)
+    assert torch.equal(batch.index, first.places[rows]) and torch.equal(batch.y, first.labels[rows])
+    assert len(first) == len(train) and train.digest() != train.base.digest()
+
+
+def test_a_small_group_comes_several_times_each_sample_as_often():
+    batch = Batch(
+        x=torch.rand(12, 3),
+        y=torch.tensor([0] * 10 + [1] * 2),
+        group=torch.tensor([0] * 10 + [1] * 2),
+    )
+    drawn = Balanced(InMemory(batch), "classes", seed=0).at_epoch(3)
+    assert torch.bincount(drawn.places).tolist()[10:] == [3, 3]
+    assert max(torch.bincount(drawn.places).tolist()[:10]) == 1
+    with pytest.raises(InvalidSettingError, match="Expected data with groups to balance them"):
+        Balanced(InMemory(batch.replace(group=None)), "groups", seed=0)

@@ -2,10 +2,11 @@ import pytest
 import torch
 from tests.reference import explainers as twins
 
-from rightreasons.errors import InvalidSettingError
+from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers import InputGradient, InputTimesGradient, SmoothGrad
 from rightreasons.explainers.gradients import averaged_gradient, stacked_rows
 from rightreasons.explainers.subject import Subject
+from rightreasons.models.normalised import normalised
 from rightreasons.types import Target
 
 NOISES = 0.2 * torch.randn(3, 2, 4, 4, generator=torch.Generator().manual_seed(6)).double()
@@ -14,6 +15,10 @@ TWINS = {
     "input_times_gradient": (
         InputTimesGradient(),
         lambda net, x, label: x * twins.input_gradient(net, x, label),
+    ),
+    "input_times_gradient, less the mean": (
+        InputTimesGradient(baseline=[0.2, 0.7]),
+        lambda net, x, label: twins.input_less_baseline(net, x, label, [0.2, 0.7]),
     ),
     "smooth_grad": (
         SmoothGrad(num_draws=3, sigma=0.2, seed=6),
@@ -55,6 +60,22 @@ def test_sums_to_the_logit_without_biases(x, y):
             torch.nn.init.zeros_(module.bias)
     sums = InputTimesGradient()(net, x, y).flatten(1).sum(dim=1)
     torch.testing.assert_close(sums, net(x).gather(1, y[:, None])[:, 0])
+
+
+def test_less_the_mean_is_the_product_inside_a_net_that_normalises():
+    torch.manual_seed(0)
+    mean, deviation = torch.tensor([0.4, 0.6]), torch.tensor([0.2, 0.5])
+    body = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 2), torch.nn.Softplus(), torch.nn.Flatten())
+    net = normalised(body, mean=mean.tolist(), deviation=deviation.tolist())
+    x, y = torch.rand(3, 2, 4, 4), torch.tensor([0, 1, 2])
+    inside = (x - mean[:, None, None]) / deviation[:, None, None]
+    expected = InputTimesGradient()(body, inside, y)
+    torch.testing.assert_close(InputTimesGradient(baseline=mean.tolist())(net, x, y), expected)
+
+
+def test_a_baseline_has_a_number_for_each_channel(net, x, y):
+    with pytest.raises(InvalidBatchError, match="a number or 2 of them, one for each channel"):
+        InputTimesGradient(baseline=[0.1, 0.2, 0.3])(net, x, y)
 
 
 def test_draws_depend_on_the_seed_alone(x, y):

@@ -84,6 +84,15 @@ def test_unknown_names():
         create_explainers("lpr")
 
 
+def test_settings_stand_beside_names():
+    made = create_explainers({"input-times-gradient": {"baseline": [0.5]}, "lrp": {}}, (-1.0, 2.0))
+    assert list(made) == ["input_times_gradient", "lrp"]
+    assert made["input_times_gradient"].baseline == [0.5]
+    assert made["lrp"].valid_range == (-1.0, 2.0)
+    with pytest.raises(InvalidSettingError, match="settings of the explainer 'lrp'.*got basline"):
+        create_explainers({"lrp": {"basline": 1.0}})
+
+
 def test_one_gradient_serves_all_that_rest_on_it():
     passes = []
     model = nn.Linear(3, 2)
@@ -91,7 +100,7 @@ def test_one_gradient_serves_all_that_rest_on_it():
     x, y = torch.rand(4, 3), torch.tensor([0, 1, 0, 1])
     chosen = {
         "g": InputGradient(),
-        "xg": InputTimesGradient(),
+        "xg": InputTimesGradient(baseline=0.3),
         "loss": InputGradient(target="loss"),
         "lrp": LRP(),
     }

@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from rightreasons.bounds import output_bounds
 from rightreasons.errors import InvalidSettingError
 from rightreasons.models import derma_net, isic_net, plant_net
 from rightreasons.models.r4_nets import Convolution, convnet
@@ -112,3 +113,22 @@ def test_layers_are_those_of_derma_net():
 def test_image_too_small_plant_net():
     with pytest.raises(InvalidSettingError, match="at least 6 x 6 pixels for plant_net"):
         plant_net(size=(5, 213))
+
+
+def test_bounds_hardly_widen_with_weights_for_bounds():
+    """The width of the logits beside their size, with both kinds of weights."""
+    looseness = {}
+    for kind in ("usual", "interval"):
+        torch.manual_seed(0)
+        net = derma_net(size=28, width=0.5, initialisation=kind).eval()
+        x = torch.rand(4, 3, 28, 28)
+        lower, upper = output_bounds(net, x - 0.1, x + 0.1)
+        with torch.no_grad():
+            changes = net(x + 0.2 * torch.rand_like(x) - 0.1) - net(x)
+        looseness[kind] = float((upper - lower).detach().mean() / changes.abs().mean())
+    assert 100 * looseness["interval"] < looseness["usual"]
+    layer = derma_net(size=28, initialisation="interval").fc1
+    assert torch.equal((layer.weight != 0).sum(dim=1), torch.full((1024,), 4))
+    drawn = layer.weight[layer.weight != 0].detach()
+    assert float(drawn.std()) == pytest.approx(0.5**0.5, rel=0.05)
+    assert not layer.bias.any()

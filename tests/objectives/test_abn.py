@@ -21,7 +21,8 @@ def test_equals_its_slow_twin():
     probe = rr.Probe(net, batch, layers=["attention"])
     maps = probe.activations["attention"].detach()
     expected = [focus.attention_distance(maps[n, 0], batch.mask[n, 0]) for n in range(len(batch))]
-    assert ABN()(probe).tolist() == pytest.approx(expected)
+    assert ABN()(probe).tolist() == pytest.approx([total / 64 for total in expected])
+    assert ABN(reduction="sum")(probe).tolist() == pytest.approx(expected)
 
 
 def test_is_the_cross_entropy_of_the_branch():

@@ -2,6 +2,7 @@ import copy
 
 import pytest
 import torch
+from tests.reference import terms as twins
 
 import rightreasons as rr
 from rightreasons.datasets import InMemory
@@ -72,6 +73,47 @@ def test_grows_to_one_over_its_share_and_stays():
     ramp = Ramp(0.5)
     ramp.prepare(num_passes=8)
     assert [ramp.advanced() for _ in range(6)] == [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("shape", ["linear", "geometric"])
+def test_a_ramp_equals_its_slow_twin(shape):
+    ramp = Ramp(0.85, start=0.25, shape=shape)
+    ramp.prepare(num_passes=40)
+    found = [ramp.advanced() for _ in range(40)]
+    assert found == pytest.approx(twins.ramp(40, 0.25, 0.85, shape), rel=1e-9)
+    assert found[:10] == [0.0] * 10 and found[34:] == [1.0] * 6
+
+
+def test_a_ramp_ends_after_it_begins():
+    with pytest.raises(rr.errors.InvalidSettingError, match="`ramp_start` below `ramp`"):
+        Ramp(0.3, start=0.5)
+    with pytest.raises(rr.errors.InvalidSettingError, match="`ramp_shape` to be 'linear'"):
+        CertR4(ramp=0.3, ramp_shape="steep")
+
+
+def test_an_automatic_weight_is_set_where_the_box_has_its_width(tiny_batch):
+    """It follows the ramp, and ends as if it had begun at the full width."""
+    torch.manual_seed(0)
+    model = rr.models.mlp(inputs=32, hidden=(16,), classes=3).double()
+
+    def weight_of(num_passes, **ramp):
+        penalty = CertR4(epsilon=0.5, **ramp)
+        objective = rr.objectives.CrossEntropy() + "auto" * penalty
+        objective.prepare(InMemory(tiny_batch), num_passes=num_passes)
+        (weight,) = objective.auto_weights.values()
+        found = []
+        for _ in range(num_passes):  # the model stays as it is
+            objective(model, tiny_batch)
+            found.append(weight.value)
+        return weight, found
+
+    plain, _ = weight_of(30)
+    grown, course = weight_of(60, ramp=0.5, ramp_start=0.2, ramp_shape="geometric")
+    narrow, _ = weight_of(30, ramp=0.99, ramp_start=0.98)
+    assert plain.settled and grown.settled and not narrow.settled
+    assert grown.value == pytest.approx(plain.value, rel=0.15)
+    assert narrow.value > 2 * plain.value  # near epsilon 0 the penalty is small
+    assert course[0] == pytest.approx(narrow.value) and course[0] > course[28] > 0
 
 
 def test_without_a_share_it_is_one_at_once():

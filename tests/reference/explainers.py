@@ -79,6 +79,15 @@ def input_gradient(model, x, y):
     return jacobian(lambda moved: model(moved[None])[0, y], x)[0].reshape(x.shape)
 
 
+def input_less_baseline(model, x, y, baseline):
+    """Input times gradient, channel by channel, with another number taken from each channel."""
+    gradient = input_gradient(model, x, y)
+    result = torch.zeros_like(x)
+    for channel, value in enumerate(baseline):
+        result[channel] = (x[channel] - value) * gradient[channel]
+    return result
+
+
 def smooth_grad(model, x, y, noises):
     """Smilkov et al., section 3: the mean of gradients at noisy copies."""
     total = torch.zeros_like(x)

@@ -81,11 +81,11 @@ def cam_terms(net, batch, places):
 
 
 def attention_distance(attention, mask):
-    """Supplement B, L_map as a mean, for one sample: maps (h, w) and (H, W)."""
+    """Supplement B, L_map, for one sample: maps (h, w) and (H, W)."""
     height, width = mask.shape
     large = resized(attention.tolist(), height, width)
     total = 0.0
     for i in range(height):
         for j in range(width):
             total += (large[i][j] - (1 - mask[i, j].item())) ** 2
-    return total / (height * width)
+    return total

@@ -320,3 +320,22 @@ def token_attack(model, batch, substitutes):
             tokens[place] = substitutes[sizes.index(max(sizes))]
         texts.append(tokens)
     return torch.stack(texts)
+
+
+def ramp(num_passes, start, end, shape):
+    """A factor that is 0 up to the share ``start`` of training and 1 from the share ``end`` on."""
+    factors = []
+    for step in range(num_passes):
+        position = step / num_passes
+        if position < start:
+            factors.append(0.0)
+            continue
+        if position >= end:
+            factors.append(1.0)
+            continue
+        way = (position - start) / (end - start)
+        if shape == "linear":
+            factors.append(way)
+        else:  # equal steps of the logarithm, from 0.00001 on
+            factors.append(10 ** (-5 + 5 * way))
+    return factors

@@ -154,6 +154,7 @@ def test_sgd_has_momentum():
         ({"epochs": 6}, [1.0, 1.0, 0.1, 0.1, 0.01, 0.01]),
         ({"epochs": 6, "step_epochs": 3, "step_factor": 0.5}, [1.0, 1.0, 1.0, 0.5, 0.5, 0.5]),
         ({"epochs": 3, "step_epochs": 1}, [1.0, 1.0, 0.1, 0.1, 0.01, 0.01]),
+        ({"epochs": 6, "milestones": "2,5"}, [1.0, 1.0, 0.1, 0.1, 0.1, 0.01]),
     ],
 )
 def test_a_step_schedule_steps_after_whole_epochs(weights, settings, expected):
@@ -173,6 +174,13 @@ def test_momentum_and_weight_decay_are_those_that_were_asked_for(weights):
     [
         ({"momentum": 0.5}, "`optimizer` to be sgd beside `momentum`, but got 'adam'"),
         ({"step_epochs": 2}, "`scheduler` to be step beside `step_epochs`, but got 'cosine'"),
+        ({"milestones": "3,2", "scheduler": "step"}, r"growing numbers .* but got '3,2'"),
+        ({"milestones": "x", "scheduler": "step"}, r"growing numbers .* but got 'x'"),
+        ({"milestones": "2"}, "`scheduler` to be step beside `milestones`, but got 'cosine'"),
+        (
+            {"milestones": "2", "step_epochs": 1, "scheduler": "step"},
+            "`step_epochs` or `milestones`, but got 1 and 2",
+        ),
         ({"weight_decay": -1.0}, r"`weight_decay` from 0, but got -1.0.*--weight-decay"),
         ({"body_lr": 0.0}, r"`body_lr` above 0, but got 0.0.*--body-lr"),
         ({"body_lr": 0.1, "optimizer": optim.SGD}, "a named optimizer beside `body_lr`"),

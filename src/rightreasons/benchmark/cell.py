@@ -41,7 +41,10 @@ class Cell:
 def make_cell(
     suite: Suite, budget: Budget, variant: Variant, method: Method, candidate: Overrides, seed: int
 ) -> Cell:
-    """Merge all overrides into the configuration of one run; the last layer wins."""
+    """Merge all overrides into the configuration of one run; the last layer wins.
+
+    A layer that names another model drops the settings of the model before.
+    """
     layers = (
         UNSTATED,
         suite.base,
@@ -51,9 +54,12 @@ def make_cell(
         method.overrides,
         candidate,
     )
-    plain = json.loads(
-        json.dumps(merge_overrides(*layers))
-    )  # tuples become lists, as in config.yaml
+    merged = merge_overrides(*layers[:1])
+    for layer in layers[1:]:
+        if layer.get("model", merged["model"]) != merged["model"]:
+            merged.pop("model_settings", None)  # they belong to the model that is replaced
+        merged = merge_overrides(merged, layer)
+    plain = json.loads(json.dumps(merged))  # tuples become lists, as in config.yaml
     words = [variant.name, method.name, describe_overrides(candidate), f"seed {seed}"]
     return Cell(
         name=" · ".join(word for word in words if word),

@@ -37,7 +37,7 @@ class ComparedLine:
         """Overrides of the chosen candidate; None if there is none (yet)."""
         if self.choice.candidate is None:
             return None
-        return self.line.suite.grid(self.line.variant, self.line.method)[self.choice.candidate]
+        return self.line.grid[self.choice.candidate]
 
     @property
     def results(self) -> list[dict[str, Any]]:
@@ -98,7 +98,7 @@ class ComparedLine:
         if source is not None and self.line.num_candidates > 1:
             return f"{words} (chosen in {source})"
         value, suite = self.choice.value, self.line.suite
-        reached = [] if value is None else [f"{suite.select_by} {value:.4f}"]
+        reached = [] if value is None else [f"{suite.key_of(self.line.variant)} {value:.4f}"]
         threshold = suite.threshold(self.line.variant)
         if self.choice.fell_short and threshold is not None:
             reached.append(f"no candidate reached {threshold[0]} {threshold[1]:g}")

@@ -267,12 +267,26 @@ def _note_choice(suite: Suite, budget: Budget, lines: Sequence[ComparedLine]) ->
         f"{_describe_seeds(budget)}, among {' or '.join(map(str, counts))} candidates for every "
         "method; "
         f"{_describe_ties(suite)}of equals the first. Test data take no part in it.",
+        *_note_own_choices(suite, budget),
         *_note_thresholds(suite),
     ]
 
 
-def _describe_seeds(budget: Budget) -> str:
-    seeds = budget.seeds[: budget.seeds_of_choice]
+def _note_own_choices(suite: Suite, budget: Budget) -> list[str]:
+    """How variants choose that do not choose as the suite does."""
+    variants: dict[tuple[str, str], list[str]] = {}
+    for one in suite.variants:
+        if one.select_by is not None or one.seeds_of_choice is not None:
+            words = suite.key_of(one), _describe_seeds(budget, one.seeds_of_choice)
+            variants.setdefault(words, []).append(one.name)
+    return [
+        f"In {', '.join(names)} they are chosen by {key} at {seeds}."
+        for (key, seeds), names in variants.items()
+    ]
+
+
+def _describe_seeds(budget: Budget, number: int | None = None) -> str:
+    seeds = budget.seeds[: number or budget.seeds_of_choice]
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds))} (mean)"
 
 

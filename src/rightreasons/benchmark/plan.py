@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from rightreasons.benchmark.cell import Cell, make_cell
 from rightreasons.benchmark.measure import higher_is_better
 from rightreasons.benchmark.store import Row
-from rightreasons.benchmark.suite import Budget, Method, Suite, Threshold, Variant
+from rightreasons.benchmark.suite import Budget, Grid, Method, Suite, Threshold, Variant
 from rightreasons.errors import InvalidSettingError, UnknownNameError
 from rightreasons.run.config import Config
 
@@ -38,7 +38,10 @@ class Choice:
 
 
 def choose(
-    suite: Suite, rows: Sequence[Sequence[Row | None]], threshold: Threshold | None = None
+    suite: Suite,
+    rows: Sequence[Sequence[Row | None]],
+    threshold: Threshold | None = None,
+    variant: Variant | None = None,
 ) -> Choice:
     """Choose the best candidate by its rows, the first of equals (see `Suite.ties_within`).
 
@@ -49,11 +52,14 @@ def choose(
         suite: The suite, with the key to choose by.
         rows: The rows of each candidate, one for each seed; None is a run not finished yet.
         threshold: A key and the value that a candidate must reach.
+        variant: Where the choice is made, which may choose by a key of its own.
     """
+    key = suite.select_by if variant is None else suite.key_of(variant)
+    ties_within = suite.ties_within if variant is None else suite.slack(variant)
     finished = [[row for row in each if row is not None] for each in rows]
     if any(row is None for each in rows for row in each):
         return Choice(decided=False)
-    keys = [suite.select_by, *([threshold[0]] if threshold is not None else [])]
+    keys = [key, *([threshold[0]] if threshold is not None else [])]
     measured = {
         number: [_mean(_validation_value(suite, row, key) for row in each) for key in keys]
         for number, each in enumerate(finished)
@@ -73,8 +79,8 @@ def choose(
         fell_short = not allowed
         by, allowed = (1, finite) if fell_short else (0, allowed)
     best = max(allowed, key=lambda number: _signed(keys[by], allowed[number][by]))
-    if suite.ties_within and not fell_short:
-        slack = suite.ties_within * _standard_error(suite, finished[best])
+    if ties_within and not fell_short:
+        slack = ties_within * _standard_error(suite, finished[best])
         lowest = _signed(keys[0], allowed[best][0]) - slack
         best = next(n for n, v in allowed.items() if _signed(keys[0], v[0]) >= lowest)
     return Choice(decided=True, candidate=best, value=finite[best][0], fell_short=fell_short)
@@ -126,9 +132,14 @@ class Line:
     method: Method
 
     @property
+    def grid(self) -> Grid:
+        """The candidates."""
+        return self.suite.grid(self.variant, self.method, self.budget)
+
+    @property
     def num_candidates(self) -> int:
         """How many candidates the method has, here or in the variant where one is chosen."""
-        return len(self.suite.grid(self.variant, self.method))
+        return len(self.grid)
 
     @property
     def source(self) -> Line:
@@ -139,7 +150,7 @@ class Line:
 
     def cell(self, candidate: int, seed: int) -> Cell:
         """The run with this candidate at this seed."""
-        chosen = self.suite.grid(self.variant, self.method)[candidate]
+        chosen = self.grid[candidate]
         return make_cell(self.suite, self.budget, self.variant, self.method, chosen, seed)
 
     def possible_cells(self) -> list[Cell]:
@@ -162,7 +173,9 @@ class Line:
     def _num_seeds_of_choice(self) -> int:
         if self.source is not self:
             return 0
-        return self.budget.seeds_of_choice if self.num_candidates > 1 else 1
+        if self.num_candidates == 1:
+            return 1
+        return self.variant.seeds_of_choice or self.budget.seeds_of_choice
 
     def choice(self, find: Find) -> Choice:
         """The candidate that is best on validation data, the first of equals."""
@@ -172,7 +185,8 @@ class Line:
         by_candidate = [
             rows[number :: self.num_candidates] for number in range(self.num_candidates)
         ]
-        return choose(self.suite, by_candidate, self.suite.threshold(self.source.variant))
+        variant = self.source.variant
+        return choose(self.suite, by_candidate, self.suite.threshold(variant), variant)
 
 
 @dataclass(frozen=True)
@@ -244,7 +258,11 @@ def _some_seeds(suite: Suite, budget: Budget, seeds: Collection[int]) -> list[in
             f"Expected some of the seeds {', '.join(map(str, budget.seeds))} of the suite "
             f"{suite.name!r}, but got {', '.join(map(str, unknown)) or 'none'}."
         )
-    if any(len(suite.grid(one, method)) > 1 for one in suite.variants for method in suite.methods):
+    if any(
+        len(suite.grid(one, method, budget)) > 1
+        for one in suite.variants
+        for method in suite.methods
+    ):
         raise InvalidSettingError(
             f"Expected a suite without a choice of settings to run some of its seeds, but "
             f"{suite.name!r} chooses among candidates. Run all seeds."

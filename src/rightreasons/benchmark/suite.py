@@ -66,6 +66,8 @@ class Variant:
             chosen there. With ``grids`` here, it is the candidate of the same number in them,
             such as a weight scaled to the variant.
         select_if: Threshold in place of the suite's, for a data set of another difficulty.
+        select_by: Key in place of the suite's. Candidates count as equal only if their values are.
+        seeds_of_choice: Number in place of the budget's; all seeds if the budget has fewer.
     """
 
     name: str
@@ -75,6 +77,8 @@ class Variant:
     methods: Sequence[str] | None = None
     chosen_in: str | None = None
     select_if: Threshold | None = None
+    select_by: str | None = None
+    seeds_of_choice: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +92,9 @@ class Budget:
         overrides: Settings such as the number of epochs.
         variants: Further overrides by the name of a variant.
         protocol: Sentences on what differs from the paper with this budget.
+        grids: Grids by the name of a variant and of a method, in place of all others: what a
+            paper did is one candidate for each method. A variant that takes its settings from
+            another has that one's grids, unless it has its own.
     """
 
     seeds: Sequence[int]
@@ -95,6 +102,7 @@ class Budget:
     variants: Mapping[str, Overrides] = field(default_factory=dict)
     protocol: Sequence[str] = ()
     seeds_of_choice: int = 1
+    grids: Mapping[str, Mapping[str, Grid]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,11 +179,23 @@ class Suite:
         names = variant.methods
         return [method for method in self.methods if names is None or method.name in names]
 
-    def grid(self, variant: Variant, method: Method) -> Grid:
-        """The candidates of a method in a variant."""
+    def grid(self, variant: Variant, method: Method, budget: Budget | None = None) -> Grid:
+        """The candidates of a method in a variant, with the budget's own if it has any."""
+        grids = {} if budget is None else budget.grids
+        for name in (variant.name, variant.chosen_in):
+            if name is not None and method.name in grids.get(name, {}):
+                return grids[name][method.name]
         if variant.chosen_in is None:
             return variant.grids.get(method.name, method.grid)
         return variant.grids.get(method.name, self.grid(self.variant(variant.chosen_in), method))
+
+    def key_of(self, variant: Variant) -> str:
+        """The key on validation data that chooses in a variant."""
+        return self.select_by if variant.select_by is None else variant.select_by
+
+    def slack(self, variant: Variant) -> float:
+        """Within how many standard errors candidates count as equal in a variant."""
+        return self.ties_within if variant.select_by is None else 0.0
 
     def threshold(self, variant: Variant) -> Threshold | None:
         """The threshold that candidates must reach in a variant."""

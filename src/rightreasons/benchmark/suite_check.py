@@ -69,6 +69,7 @@ def _refuse_repeated_names(suite: Suite) -> None:
 def _refuse_unknown_names(suite: Suite) -> None:
     thresholds = [suite.select_if, *(variant.select_if for variant in suite.variants)]
     keys = [suite.select_by, *(threshold[0] for threshold in thresholds if threshold is not None)]
+    keys += [variant.select_by for variant in suite.variants if variant.select_by is not None]
     for metric in (*(key.split("/")[0] for key in keys), *(one.metric for one in suite.measures)):
         METRICS[metric]
     variants = [variant.name for variant in suite.variants]
@@ -80,6 +81,9 @@ def _refuse_unknown_names(suite: Suite) -> None:
     _refuse_unknown(
         "variant", variants, [n for one in suite.budgets.values() for n in one.variants]
     )
+    for one in suite.budgets.values():
+        _refuse_unknown("variant", variants, one.grids)
+        _refuse_unknown("method", methods, [name for grids in one.grids.values() for name in grids])
     figures = suite.figures.values
     rows = [row for block in figures.values() for row in block.items()]
     _refuse_unknown("method", methods, suite.references)
@@ -97,9 +101,10 @@ def _refuse_unknown(kind: str, known: list[str], names: Iterable[str]) -> None:
 def _refuse_unknown_fields(suite: Suite) -> None:
     known = {entry.name for entry in fields(Config)} - {*MACHINE_FIELDS, "seed"}
     grids = [
-        suite.grid(variant, method)
+        suite.grid(variant, method, budget)
         for variant in suite.variants
         for method in suite.methods_of(variant)
+        for budget in (None, *suite.budgets.values())
     ]
     budgets = suite.budgets.values()
     layers = [
@@ -119,9 +124,10 @@ def _refuse_unknown_fields(suite: Suite) -> None:
 
 
 def _refuse_unequal_grids(suite: Suite) -> None:
-    for variant in suite.variants:
+    pairs = [(one, b) for one in suite.variants for b in (None, *suite.budgets.values())]
+    for variant, budget in pairs:
         methods = suite.methods_of(variant)
-        counts = {method.name: len(suite.grid(variant, method)) for method in methods}
+        counts = {method.name: len(suite.grid(variant, method, budget)) for method in methods}
         if len(set(counts.values())) > 1 or not min(counts.values()):
             listed = ", ".join(f"{name} {count}" for name, count in counts.items())
             raise InvalidSettingError(
@@ -153,12 +159,13 @@ def _refuse_bad_sources(suite: Suite) -> None:
                 f"settings from one that chooses its own, but {source.name!r} takes them from "
                 f"{source.chosen_in!r}. Name a variant without `chosen_in`."
             )
-        if variant.select_if is not None:
-            raise InvalidSettingError(
-                f"Expected `select_if` where settings are chosen, but the variant "
-                f"{variant.name!r} of the suite {suite.name!r} takes them from {source.name!r}. "
-                "Say it there."
-            )
+        for name in ("select_if", "select_by", "seeds_of_choice"):
+            if getattr(variant, name) is not None:
+                raise InvalidSettingError(
+                    f"Expected `{name}` where settings are chosen, but the variant "
+                    f"{variant.name!r} of the suite {suite.name!r} takes them from "
+                    f"{source.name!r}. Say it there."
+                )
         there = [method.name for method in suite.methods_of(source)]
         for method in suite.methods_of(variant):
             if method.name not in there:

@@ -114,7 +114,9 @@ def corrupt_masks(splits: Splits, *, kind: str, correct: float = 0.0, seed: int 
 
     The bounding box of a mask changes, and the mask is moved or stretched with it:
 
-    - ``misposition``: to a random position in the image that does not touch the old box.
+    - ``misposition``: to a random position in the image that touches neither the old box nor its
+      mirror images: a patch in one corner may lie in any other. Where these leave no room, it may
+      touch the mirror images.
     - ``shift``: towards the middle of the image, up or down and sideways, by 1 pixel to one less
       than its sides.
     - ``shrink``: to sides from 1 pixel to one less. The side nearest to an edge of the image
@@ -127,7 +129,7 @@ def corrupt_masks(splits: Splits, *, kind: str, correct: float = 0.0, seed: int 
     larger one. Empty masks, validation and test data do not change.
 
     Differs from the paper: it has squares in corners only, and moves them to the middle of the
-    image. Here any free position is possible.
+    image, where some still touch the lower right corner. Here any free position is possible.
 
     Args:
         splits: Images with masks. Not modified.
@@ -254,15 +256,21 @@ def _change_span(
 
 
 def _free_position(box: Box, height: int, width: int, draw: Tensor) -> tuple[Tensor, Tensor]:
-    """Draw a position for each box, inside the image and not touching the old box."""
+    """Draw a position for each box, inside the image, touching neither it nor its mirror images."""
     rows = torch.arange(height, device=draw.device)
     columns = torch.arange(width, device=draw.device)
     fits_down = rows <= (height - box.height)[:, None]
     fits_right = columns <= (width - box.width)[:, None]
-    far_down = (rows - box.top[:, None]).abs() > box.height[:, None]
-    far_right = (columns - box.left[:, None]).abs() > box.width[:, None]
     fits = fits_down[:, :, None] & fits_right[:, None, :]
-    free = (fits & (far_down[:, :, None] | far_right[:, None, :])).flatten(1)
+    below, beside = height - box.top - box.height, width - box.left - box.width
+    apart = [
+        _is_apart(rows, columns, box._replace(top=top, left=left))
+        for top in (box.top, below)
+        for left in (box.left, beside)
+    ]
+    alone = (fits & apart[0]).flatten(1)
+    free = (fits & torch.stack(apart).all(dim=0)).flatten(1)
+    free = torch.where(free.any(dim=1, keepdim=True), free, alone)
     count = free.sum(dim=1)
     if not bool((count > 0).all()):
         which = int((count == 0).long().argmax())
@@ -275,6 +283,13 @@ def _free_position(box: Box, height: int, width: int, draw: Tensor) -> tuple[Ten
     # the pixel at which the running count of free positions first exceeds the drawn number
     pixel = (free.cumsum(dim=1) > number[:, None]).long().argmax(dim=1)
     return pixel // width, pixel % width
+
+
+def _is_apart(rows: Tensor, columns: Tensor, box: Box) -> Tensor:
+    """Whether a box of the same size at each position touches none of these, ``(N, H, W)``."""
+    far_down = (rows - box.top[:, None]).abs() > box.height[:, None]
+    far_right = (columns - box.left[:, None]).abs() > box.width[:, None]
+    return far_down[:, :, None] | far_right[:, None, :]
 
 
 def _find_span(occupied: Tensor) -> tuple[Tensor, Tensor]:

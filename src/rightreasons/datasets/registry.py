@@ -1,15 +1,28 @@
 """Data sets by name, for the command line and for configurations."""
 
 import inspect
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from rightreasons.core.checks import Registry, check_names
+from rightreasons.core.checks import Registry, check_choice, check_names
 from rightreasons.datasets import masks, sets
 from rightreasons.datasets.dataset import Splits
+from rightreasons.datasets.wrappers import Balanced
 from rightreasons.errors import DatasetNotFoundError, InvalidSettingError
 
-__all__ = ["DATASETS", "MASK_SETTINGS", "apply_mask_settings", "describe", "load", "names"]
+__all__ = [
+    "BALANCE",
+    "DATASETS",
+    "MASK_SETTINGS",
+    "apply_mask_settings",
+    "describe",
+    "load",
+    "names",
+]
+
+BALANCE = "balance"
+"""Name of the setting that every data set takes."""
 
 DATASETS: Registry[Splits] = Registry(
     "data set", {name: getattr(sets, name) for name in sets.__all__}
@@ -31,7 +44,8 @@ def load(
         seed: Random seed, from 0.
         settings: The settings of the data set's function. Every data set with masks also takes
             ``mask_fraction``, ``mask_fraction_keep``, ``mask_corruption``, ``mask_correct`` and
-            ``num_masks``, as in `apply_mask_settings`.
+            ``num_masks``, as in `apply_mask_settings`. Every data set takes ``balance``:
+            ``"groups"`` or ``"classes"``, of which each epoch has as many samples (`Balanced`).
 
     Raises:
         UnknownNameError: There is no data set of that name.
@@ -45,8 +59,9 @@ def load(
         >>> len(few.train)
         200
     """
-    known = (*DATASETS.settings(name), *MASK_SETTINGS)
+    known = (*DATASETS.settings(name), *MASK_SETTINGS, BALANCE)
     check_names(f"settings of the data set {name!r}", settings, known)
+    balance = settings.pop(BALANCE, None)
     mask_settings = {key: settings.pop(key) for key in MASK_SETTINGS if key in settings}
     folders: list[str | PathLike[str]] = []
     if _needs_data_dir(name):
@@ -57,7 +72,11 @@ def load(
             )
         folders.append(data_dir)
     splits = DATASETS.create(name, *folders, seed=seed, **settings)
-    return apply_mask_settings(splits, seed=seed, **mask_settings)
+    splits = apply_mask_settings(splits, seed=seed, **mask_settings)
+    if balance is None:
+        return splits
+    by = check_choice("balance", balance, ("groups", "classes"))
+    return replace(splits, train=Balanced(splits.train, by, seed=seed))
 
 
 def names() -> tuple[str, ...]:

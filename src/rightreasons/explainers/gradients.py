@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import final
 
 import torch
@@ -10,11 +10,19 @@ from torch import Tensor
 from typing_extensions import override
 
 from rightreasons.core.checks import check_integer, positive_float
+from rightreasons.errors import InvalidBatchError
 from rightreasons.explainers.explainer import Explainer
 from rightreasons.explainers.subject import Subject
 from rightreasons.types import Target
 
-__all__ = ["InputGradient", "InputTimesGradient", "SmoothGrad", "averaged_gradient", "stacked_rows"]
+__all__ = [
+    "InputGradient",
+    "InputTimesGradient",
+    "SmoothGrad",
+    "averaged_gradient",
+    "channel_values",
+    "stacked_rows",
+]
 
 
 @final
@@ -49,11 +57,14 @@ class InputGradient(Explainer):
 class InputTimesGradient(Explainer):
     r"""Input times gradient: what each feature adds to a locally linear prediction.
 
-    .. math:: h(x) = x \odot \nabla_x t(x)
+    .. math:: h(x) = (x - b) \odot \nabla_x t(x)
 
-    For a net of ReLUs without biases the attributions of a logit sum to it.
+    For a net of ReLUs without biases the attributions of a logit sum to it, if the baseline b is 0.
+    A net that normalises its inputs itself sees :math:`(x - \mu) / \sigma`. The product of that
+    input and its gradient is h with the mean :math:`\mu` as the baseline, whatever :math:`\sigma`.
 
     Args:
+        baseline: b, an input without content: a number, or one for each channel.
         target: The number of the prediction that is explained.
 
     Example:
@@ -67,10 +78,20 @@ class InputTimesGradient(Explainer):
         shrikumar2017learning
     """
 
+    def __init__(
+        self, *, baseline: float | Sequence[float] = 0.0, target: Target | str = Target.LOGIT
+    ) -> None:
+        super().__init__(target=target)
+        self.baseline = baseline
+
     @override
     def attribution(self, subject: Subject) -> Tensor:
         probe = subject.probe()
-        return subject.features * probe.gradient(self.target)
+        return self.multiply(subject.features, probe.gradient(self.target))
+
+    def multiply(self, features: Tensor, gradient: Tensor) -> Tensor:
+        """The attribution, given the gradient at the features."""
+        return (features - channel_values(self.baseline, features)) * gradient
 
 
 @final
@@ -137,6 +158,26 @@ class SmoothGrad(Explainer):
         return averaged_gradient(
             subject, altered, weights, target=self.target, max_rows=self.max_rows
         )
+
+
+def channel_values(baseline: float | Sequence[float], features: Tensor) -> Tensor:
+    """A number, or one for each channel, as a tensor that broadcasts to the features.
+
+    Args:
+        baseline: The number or numbers.
+        features: ``(N, C, *S)``.
+
+    Example:
+        >>> channel_values([0.5, 0.25], torch.zeros(1, 2, 4, 4)).shape
+        torch.Size([2, 1, 1])
+    """
+    values = torch.as_tensor(baseline, dtype=features.dtype, device=features.device)
+    if values.ndim > 1 or (values.ndim and len(values) != features.shape[1]):
+        raise InvalidBatchError(
+            f"Expected `baseline` to be a number or {features.shape[1]} of them, one for "
+            f"each channel, but got {values.numel()}."
+        )
+    return values.reshape(-1, *[1] * (features.ndim - 2)) if values.ndim else values
 
 
 def averaged_gradient(

@@ -71,6 +71,9 @@ def resolution_layers(model: nn.Module, x: Tensor) -> list[str]:
     and have layers at the larger one. Their output is not the block's, and in a ResNet a shortcut
     goes past them. For the larger resolution the block before is taken instead.
 
+    A stem, the single layers before the first block, computes edges and colours at a resolution of
+    its own. It does not count in a net of blocks: a ResNet for ImageNet has four, as in ReFF.
+
     Args:
         model: A model that gives logits.
         x: Inputs of the model; the first sample and altered copies are passed through.
@@ -194,7 +197,8 @@ def _make_survey(model: nn.Module, x: Tensor) -> _Survey:
             layers.pop(size, None)
             layers[size] = name
     read = {id(outputs[name]): name for name in reversed(computed)}
-    chosen = [_read_by_projection(name, modules, inputs, read) for name in layers.values()]
+    counted = _without_stem(list(layers.values()), modules)
+    chosen = [_read_by_projection(name, modules, inputs, read) for name in counted]
     return _Survey(layouts, tuple(dict.fromkeys(chosen)), unread)
 
 
@@ -266,6 +270,12 @@ def _computed(modules: Mapping[str, nn.Module], outputs: Mapping[str, Tensor]) -
         for name, output in outputs.items()
         if id(output) not in copied and not isinstance(modules[name], _WITHOUT_FEATURES)
     ]
+
+
+def _without_stem(names: list[str], modules: Mapping[str, nn.Module]) -> list[str]:
+    """Leave out single layers before the first block; a net without blocks has no stem."""
+    blocks = [place for place, name in enumerate(names) if any(modules[name].children())]
+    return names[blocks[0] :] if blocks else names
 
 
 def _read_by_projection(

@@ -221,7 +221,9 @@ class GradientFragility(BoxMetric):
     depth cannot be compared, unlike those of ``attack``. A width that is not finite is given as
     such.
 
-    Differs from the paper: one name for each of its two definitions.
+    Differs from the paper: one name for each of its two definitions. The box is cut to the valid
+    range of the data: a black pixel moves up only. The paper's box is not cut, so that its widths
+    are larger for the same net.
 
     Args:
         epsilon: 0.1 in the paper for pixels in [0, 1].

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,8 +34,13 @@ CACHE_ROWS = 128
 _CACHE_BYTES = 8 * 2**20
 _FEWEST_ROWS, _MOST_ROWS = 16, 1024
 
-Explainers = str | Explainer | Sequence[str | Explainer] | Mapping[str, Explainer]
-"""One explainer or several: registered names, objects, or objects under names of one's own."""
+Explainers = (
+    str | Explainer | Sequence[str | Explainer] | Mapping[str, Explainer | Mapping[str, Any]]
+)
+"""One explainer or several: registered names, objects, or objects under names of one's own.
+
+A dictionary of dictionaries has registered names and their settings.
+"""
 
 
 class ExplanationMetric(Metric):
@@ -43,8 +50,8 @@ class ExplanationMetric(Metric):
     is drawn depends on the seed and the sample, never on the batch.
 
     Args:
-        explainers: Names, objects, or a dictionary of objects, as for `create_explainers`. LRP by
-            name takes the data's valid range.
+        explainers: Names, objects, or a dictionary of objects or of settings, as for
+            `create_explainers`. LRP by name takes the data's valid range.
     """
 
     def __init__(self, *, explainers: Explainers) -> None:
@@ -84,7 +91,7 @@ def create_explainers(
 
     Args:
         explainers: A hyphen in a registered name is an underscore. An object has its class' name
-            in small letters.
+            in small letters. Settings are given as ``{"lrp": {}, "occlusion": {"window": 4}}``.
         valid_range: The data's valid range; LRP by name takes it as the box of the first layer.
 
     Example:
@@ -92,7 +99,12 @@ def create_explainers(
         ['input_gradient', 'lrp']
     """
     if isinstance(explainers, Mapping):
-        return dict(explainers)
+        return {
+            name if isinstance(given, Explainer) else _name_of(name): given
+            if isinstance(given, Explainer)
+            else _create(name, valid_range, given)
+            for name, given in explainers.items()
+        }
     several = [explainers] if isinstance(explainers, str | Explainer) else list(explainers)
     pairs = [(_name_of(explainer), _create(explainer, valid_range)) for explainer in several]
     names = [name for name, _ in pairs]
@@ -115,8 +127,10 @@ def attributions(
             target = explainer.target
             if target not in gradients:
                 gradients[target] = _gradient(target, model, x, y)
-            is_plain = isinstance(explainer, InputGradient)
-            result[name] = gradients[target] if is_plain else x * gradients[target]
+            gradient = gradients[target]
+            if isinstance(explainer, InputTimesGradient):
+                gradient = explainer.multiply(x, gradient)
+            result[name] = gradient
         else:
             result[name] = explainer(model, x, y)
     return result
@@ -172,12 +186,16 @@ def _gradient(target: Target, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return torch.cat([explainer(model, *part) for part in zip(parts, labels, strict=True)])
 
 
-def _create(explainer: str | Explainer, valid_range: tuple[float, float]) -> Explainer:
+def _create(
+    explainer: str | Explainer,
+    valid_range: tuple[float, float],
+    settings: Mapping[str, Any] = MappingProxyType({}),
+) -> Explainer:
     if isinstance(explainer, Explainer):
         return explainer
     if EXPLAINERS[explainer] is LRP:
-        return LRP(valid_range=valid_range)
-    return EXPLAINERS.create(explainer)
+        settings = {"valid_range": valid_range, **settings}
+    return EXPLAINERS.create(explainer, **settings)
 
 
 def _name_of(explainer: str | Explainer) -> str:

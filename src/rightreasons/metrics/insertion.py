@@ -13,6 +13,7 @@ from rightreasons.attacks import AttributionManipulation, frame_map
 from rightreasons.core.checks import check_floats, check_fraction, check_within
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers import Explainer, postprocessed
+from rightreasons.explainers.gradients import channel_values
 from rightreasons.metrics.explanation_metric import (
     CACHE_ROWS,
     Explainers,
@@ -98,13 +99,7 @@ class ReconstructionMetric(ExplanationMetric):
 
     def blank(self, probe: Probe) -> Tensor:
         """The values of missing pixels; broadcasts to a sample."""
-        blank = torch.as_tensor(self.baseline, dtype=probe.features.dtype)
-        if blank.ndim and len(blank) != probe.features.shape[1]:
-            raise InvalidBatchError(
-                f"Expected `baseline` to be a number or {probe.features.shape[1]} of them, one for "
-                f"each channel, but got {len(blank)}."
-            )
-        return blank.reshape(-1, *[1] * (probe.features.ndim - 2)) if blank.ndim else blank
+        return channel_values(self.baseline, probe.features)
 
 
 @final

@@ -2,6 +2,8 @@
 
 from rightreasons.models.attention_branch import AttentionBranch as AttentionBranch
 from rightreasons.models.attention_branch import attention_branch as attention_branch
+from rightreasons.models.cifar_nets import resnet32 as resnet32
+from rightreasons.models.cifar_nets import wide_resnet28_10 as wide_resnet28_10
 from rightreasons.models.efficientnet_lite import efficientnet_lite0 as efficientnet_lite0
 from rightreasons.models.foreign import Binary as Binary
 from rightreasons.models.foreign import HuggingFace as HuggingFace
@@ -38,6 +40,7 @@ from rightreasons.models.transformer import TextClassifier as TextClassifier
 from rightreasons.models.transformer import transformer as transformer
 from rightreasons.models.vgg import vgg11 as vgg11
 from rightreasons.models.weights import LoadedWeights as LoadedWeights
+from rightreasons.models.weights import find_weights as find_weights
 from rightreasons.models.weights import load_weights as load_weights
 
 __all__ = [
@@ -60,6 +63,7 @@ __all__ = [
     "derma_net",
     "describe",
     "efficientnet_lite0",
+    "find_weights",
     "huggingface",
     "isic_net",
     "lenet",
@@ -70,6 +74,7 @@ __all__ = [
     "normalised",
     "plant_net",
     "resnet18",
+    "resnet32",
     "resnet34",
     "resnet50",
     "selective_net",
@@ -79,5 +84,6 @@ __all__ = [
     "text_mlp",
     "transformer",
     "vgg11",
+    "wide_resnet28_10",
     "with_softplus",
 ]

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+import torch
 from torch import nn
 
 from rightreasons.core.checks import check_choice, check_integer, positive_float
 from rightreasons.models.layers import Activation, Size, activation_factory, remaining_size
 
-__all__ = ["Convolution", "convnet", "derma_net", "isic_net", "plant_net"]
+__all__ = [
+    "Convolution",
+    "Initialisation",
+    "convnet",
+    "derma_net",
+    "isic_net",
+    "plant_net",
+    "start_for_bounds",
+]
+
+Initialisation = Literal["usual", "interval"]
+INPUTS_READ = 4
+"""Inputs that each unit reads at first, if bounds are to stay narrow."""
 
 
 class Convolution(NamedTuple):
@@ -48,6 +62,7 @@ def convnet(
     channels: int,
     size: Size,
     activation: Activation = "relu",
+    initialisation: Initialisation = "usual",
 ) -> nn.Sequential:
     """Convolutions, flattening, fully connected layers; an activation between each two.
 
@@ -62,6 +77,7 @@ def convnet(
         channels: Number of image channels.
         size: Image size in pixels: one side or ``(H, W)``.
         activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
+        initialisation: ``"usual"``, PyTorch's own, or ``"interval"``, see `start_for_bounds`.
 
     Example:
         >>> plan = [Convolution(channels=4, kernel=3, stride=2, padding=0)]
@@ -87,7 +103,41 @@ def convnet(
         width = next_width
     head = nn.Linear(width, check_integer("classes", classes, low=2))
     layers[f"fc{len(hidden) + 1}"] = head
-    return nn.Sequential(layers)
+    net = nn.Sequential(layers)
+    if check_choice("initialisation", initialisation, ("usual", "interval")) == "interval":
+        start_for_bounds(net)
+    return net
+
+
+def start_for_bounds(model: nn.Module) -> None:
+    r"""Draw weights anew, so that interval bounds hardly widen from layer to layer.
+
+    A layer widens an interval by :math:`\sum_j |W_{ij}|`, of which a ReLU passes on about a half.
+    If each unit reads k inputs, drawn at random, with weights :math:`\mathcal N(0, 2 / k)`, signals
+    keep their size for every k (He et al. 2015). Widths grow by
+
+    .. math:: \frac k2 \, \mathbb E |W_{ij}| = \sqrt{k / \pi}
+
+    in each layer: by 1.13 with k = 4, and by 13 if each unit reads 512 inputs. All other weights
+    and the biases begin at 0 and learn like the rest. Sparse weights are those of Martens 2010.
+
+    Args:
+        model: A net of convolutions and linear layers; changed in place.
+
+    References:
+        martens2010deep
+    """
+    for layer in model.modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            units, inputs = len(layer.weight), layer.weight[0].numel()
+            reads = min(INPUTS_READ, inputs)
+            places = torch.rand(units, inputs).argsort(dim=1)[:, :reads]
+            drawn = math.sqrt(2 / reads) * torch.randn(units, reads)
+            weight = torch.zeros(units, inputs).scatter(1, places, drawn)
+            with torch.no_grad():
+                layer.weight.copy_(weight.reshape_as(layer.weight))
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
 
 
 def derma_net(
@@ -98,6 +148,7 @@ def derma_net(
     depth: int = 4,
     width: float = 1.0,
     activation: Activation = "relu",
+    initialisation: Initialisation = "usual",
 ) -> nn.Sequential:
     """Four convolutions and three fully connected layers, as on Decoy DERM.
 
@@ -120,6 +171,7 @@ def derma_net(
         width: Factor of the channels of convolutions and of the hidden layers' width: small images
             need a smaller net.
         activation: Name of the activation, such as ``"relu"``; `activation_factory` lists them.
+        initialisation: ``"usual"``, or ``"interval"`` for narrow bounds, see `start_for_bounds`.
 
     Shape:
         x ``(N, channels, H, W)``; logits ``(N, classes)``.
@@ -141,6 +193,7 @@ def derma_net(
         channels=channels,
         size=size,
         activation=activation,
+        initialisation=initialisation,
     )
 
 

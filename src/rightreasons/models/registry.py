@@ -10,6 +10,7 @@ from torch import nn
 from rightreasons.core.checks import Registry, check_integer, check_names
 from rightreasons.errors import InvalidSettingError
 from rightreasons.models.attention_branch import attention_branch
+from rightreasons.models.cifar_nets import resnet32, wide_resnet28_10
 from rightreasons.models.efficientnet_lite import efficientnet_lite0
 from rightreasons.models.foreign import binary
 from rightreasons.models.layers import Size, check_size
@@ -40,6 +41,7 @@ _MODELS: tuple[Callable[..., nn.Module], ...] = (
     mlp2,
     plant_net,
     resnet18,
+    resnet32,
     resnet34,
     resnet50,
     selective_net,
@@ -49,6 +51,7 @@ _MODELS: tuple[Callable[..., nn.Module], ...] = (
     text_mlp,
     transformer,
     vgg11,
+    wide_resnet28_10,
 )
 MODELS: Registry[nn.Module] = Registry("model", {make.__name__: make for make in _MODELS})
 _FROM_THE_DATA = ("channels", "classes", "inputs", "size", "vocabulary")

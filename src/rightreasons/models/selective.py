@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from rightreasons.core.checks import Registry, check_integer
 from rightreasons.errors import InvalidSettingError
+from rightreasons.models.cifar_nets import resnet32
 from rightreasons.models.layers import Activation, Size, activation_factory, check_size
 from rightreasons.models.lenet import lenet
 from rightreasons.models.mlp import mlp
@@ -34,6 +35,7 @@ BACKBONES: Registry[nn.Module] = Registry(
         "lenet": lenet,
         "mlp": mlp,
         "resnet18": resnet18,
+        "resnet32": resnet32,
         "resnet34": resnet34,
         "resnet50": resnet50,
         "small_cnn": small_cnn,

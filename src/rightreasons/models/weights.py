@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from rightreasons.errors import CheckpointMismatchError, InvalidSettingError
 from rightreasons.models.foreign import Binary, HuggingFace
 
-__all__ = ["LoadedWeights", "load_weights", "weights_like"]
+__all__ = ["LoadedWeights", "find_weights", "load_weights", "weights_like"]
 
 _SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".pt2")
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
@@ -38,6 +38,15 @@ class LoadedWeights:
     path: Path
     loaded: tuple[str, ...]
     skipped: tuple[str, ...]
+
+
+def find_weights(name: str | None, folder: str | None) -> Path | None:
+    """Find a file of weights: as it is named, or of that name in a folder; None is none."""
+    if name is None:
+        return None
+    given = Path(name).expanduser()
+    beside = Path(folder or ".").expanduser() / given
+    return beside if not given.exists() and beside.exists() else given
 
 
 def load_weights(model: nn.Module, path: str | Path) -> LoadedWeights:

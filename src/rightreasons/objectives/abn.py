@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Literal, final
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from typing_extensions import override
 
+from rightreasons.core.checks import check_choice
 from rightreasons.core.model_modes import innermost
 from rightreasons.errors import InvalidSettingError
 from rightreasons.objectives.objective import Objective, Term, Weight
@@ -85,8 +86,12 @@ class ABN(AttentionTerm):
     where the map of an `AttentionBranch` is resized bilinearly to the mask. Unit: none, from 0
     to 1. Samples without a mask (`Batch.guided`) add nothing.
 
-    Differs from the paper: Mitsuhara et al. have a mean of squares in the text and a sum in the
-    formula. Here it is the mean, which does not depend on the size of images.
+    Differs from the papers: the formula of both has the sum over pixels, ``reduction="sum"``, with
+    a weight of 10 in ReFF's. Mitsuhara et al. have a mean in their text. The default is the mean,
+    which does not depend on the size of images.
+
+    Args:
+        reduction: ``"mean"`` or ``"sum"`` over the pixels of a map.
 
     References:
         mitsuhara2021embedding, adachi2022learning
@@ -94,13 +99,19 @@ class ABN(AttentionTerm):
 
     layers = ("attention",)
 
+    def __init__(self, *, reduction: Literal["mean", "sum"] = "mean") -> None:
+        super().__init__()
+        self.reduction = check_choice("reduction", reduction, ("mean", "sum"))
+
     @override
     def forward(self, probe: Probe) -> Tensor:
         attention = self.recorded(probe)
         size = probe.features.shape[2:]
         mask = probe.mask.mean(dim=1).expand(-1, *size)
         resized = functional.interpolate(attention, size=size, mode="bilinear")[:, 0]
-        distance = (resized - (1 - mask)).square().mean(dim=(1, 2))
+        distance = (resized - (1 - mask)).square().sum(dim=(1, 2))
+        if self.reduction == "mean":
+            distance = distance / mask[0].numel()
         guided = probe.batch.guided
         return distance if guided is None else torch.where(guided, distance, 0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, distributed, nn
@@ -25,10 +25,12 @@ __all__ = [
     "Growing",
     "OwnWeight",
     "Weight",
+    "Widening",
     "control_weights",
     "make_weight",
     "name_weight",
     "scale_weight",
+    "settings_of_pass",
 ]
 
 logger = logging.getLogger("rightreasons")
@@ -37,11 +39,24 @@ START = 10.0
 """The weight with which a controlled penalty starts."""
 
 
+FOLLOWED = 4
+"""Observations over which a weight follows a penalty whose box widens."""
+
+
 class Growing:
     """A mix-in for terms that grow to their full size during training."""
 
     grown: float = 1.0
     """The factor by which the losses of the last pass were multiplied; 1 at full size."""
+
+
+class Widening:
+    """A mix-in for terms over a box that widens during training."""
+
+    is_grown: bool = True
+    """Whether the box of the last pass had its full width."""
+    is_due: bool = True
+    """Whether an automatic weight takes the last pass into account; few count while it widens."""
 
 
 class AutoWeight(nn.Module):
@@ -53,7 +68,9 @@ class AutoWeight(nn.Module):
     over the first ``steps`` training steps, then fixed. During this warm-up the weight is the
     current estimate, so that every step has the penalty. Steps in which the penalty has no gradient
     (no mask in the batch) do not count. A penalty that grows to its weight (`Growing`) is measured
-    at its full size. The state is part of the objective's ``state_dict``.
+    at its full size. A penalty over a box that widens (`Widening`) grows by orders of magnitude.
+    Its weight follows a moving mean of the logarithms until the box has its width, and the warm-up
+    begins there. The state is part of the objective's ``state_dict``.
 
     Args:
         ratio: Size of the penalty's gradient relative to the task's; 1 is as large.
@@ -89,6 +106,7 @@ class AutoWeight(nn.Module):
         num_samples: int,
         *,
         grown: float = 1.0,
+        settles: bool = True,
     ) -> None:
         """Take one step's ratio into account.
 
@@ -98,14 +116,28 @@ class AutoWeight(nn.Module):
             parameters: Tensors whose gradients are compared.
             num_samples: Number of samples in this process.
             grown: The penalty's factor in this step; it is measured as if that were 1.
+            settles: Whether the step counts for the warm-up; otherwise the estimate moves along.
         """
         task_norm = gradient_norm(task, parameters, num_samples)
         penalty_norm = gradient_norm(penalty, parameters, num_samples)
         if 0 < task_norm < math.inf and 0 < penalty_norm < math.inf:
-            self.log_sum += math.log(task_norm) - math.log(penalty_norm) + math.log(grown)
+            found = math.log(task_norm) - math.log(penalty_norm) + math.log(grown)
+            if not settles and int(self.count):  # one observation, a mean that moves
+                self.log_sum += (found - self.log_sum) / FOLLOWED
+                return
+            self.log_sum += found
             self.count += 1
             if self.settled:
                 logger.info("An automatic weight is set to %.4g.", self.value)
+
+
+def settings_of_pass(term: nn.Module, weight: AutoWeight) -> dict[str, Any] | None:
+    """How a weight observes the term's last pass; None if the pass does not count."""
+    if isinstance(term, Growing):
+        return {"grown": term.grown}
+    if not isinstance(term, Widening):
+        return {}
+    return None if weight.value and not term.is_due else {"settles": term.is_grown}
 
 
 class ControlledWeight(nn.Module):

@@ -24,13 +24,13 @@ from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.objectives.auto_weight import (
     AutoWeight,
     ControlledWeight,
-    Growing,
     OwnWeight,
     Weight,
     control_weights,
     make_weight,
     name_weight,
     scale_weight,
+    settings_of_pass,
 )
 from rightreasons.objectives.memory import (
     OwnPasses,
@@ -338,9 +338,9 @@ class Objective(_Summand):
         task = self.task if self.task in fixed else next(iter(fixed))
         task_loss = fixed[task] * parts[task]
         for name, weight in waiting.items():
-            term = self.terms[name]
-            grown = term.grown if isinstance(term, Growing) else 1.0
-            weight.observe(task_loss, parts[name], parameters, num_samples, grown=grown)
+            settings = settings_of_pass(self.terms[name], weight)
+            if settings is not None:
+                weight.observe(task_loss, parts[name], parameters, num_samples, **settings)
 
     @property
     def _controllers(self) -> list[ControlledWeight]:

@@ -25,15 +25,18 @@ class R3(Term):
     as target. A value of 0.01 means: moving all masked features along the gradient by a length of
     0.1 changes the loss by about 0.01.
 
-    Differs from the paper: Ross et al. 2017 sum the gradient over the log-probabilities of all
-    classes (``target="log_probabilities"``). The default here is the loss, as in R4's text, on
-    which the model's errors depend. The loss has no gradient where the model is sure of the label.
-    Where only one class has masks, a model can meet the penalty by taking the masked features as a
-    sure sign of this class. With ``target="margin"`` it cannot.
+    Differs from the papers: Ross et al. 2017 take the gradient of the sum of all classes'
+    log-probabilities (``target="log_probabilities"``), and add the squared weights
+    (``weight_decay``). R4's text has the gradient of the model without saying of which output;
+    its public code differentiates the loss. It divides by the number of values in a batch, so that
+    weights of the term are other numbers there, and it sends no gradient to the net. The default
+    here is the loss, on which the model's errors depend. The loss has no gradient where the model
+    is sure of the label. Where only one class has masks, a model can meet the penalty by taking
+    the masked features as a sure sign of this class. With ``target="margin"`` it cannot.
 
     Args:
         target: The output that is differentiated.
-        norm: ``"squared_l2"`` in the paper.
+        norm: ``"squared_l2"`` in the papers.
 
     References:
         ross2017right, ghitu2025model
@@ -70,9 +73,11 @@ class SmoothR3(Term):
 
     with noise on *all* features, as in SmoothGrad. Unit: as `R3`.
 
-    Differs from the paper: its public code penalises the mean magnitude of the *change*,
-    :math:`|\nabla t(x + \xi) - \nabla t(x)|`, with noise upwards only. It divides by the number of
-    masked pixels in the batch, so that the penalty is nearly zero.
+    Differs from the papers: SmoothGrad's noise is normal, as ``noise="gaussian"``. The default is
+    uniform on both sides, since epsilon is then the width of the box that the other members have.
+    Draws may leave the valid range. R4's public code penalises the mean magnitude of the *change*,
+    :math:`|\nabla t(x + \xi) - \nabla t(x)|`, with uniform noise upwards only. It
+    divides by the number of masked pixels in the batch, so that the penalty is nearly zero.
 
     Args:
         epsilon: Half the noise's width, or its deviation, in input units.

@@ -84,10 +84,11 @@ class RandR4(R4):
 
     The worst point is chosen without a graph and differentiated once. Unit: as `R3`.
 
-    Differs from the paper: the maximum is over points, of the norm, as in equation 3; section
-    4.2.1 takes it feature by feature. Draws are on both sides of the sample, where the public code
-    draws upwards only. They stay in the valid range. The gradient of the penalty reaches the
-    weights.
+    Differs from the paper: section 4.2.1 has the largest norm of the *change* of the gradient
+    (``form="change"``), not squared (``norm="l2"``), of all features. Here it is equation 3's
+    gradient itself, its masked part, squared. The public code takes the largest change feature by
+    feature, and its norm for the whole batch. Its draws are upwards only; here they are on both
+    sides of the sample and stay in the valid range.
 
     Args:
         epsilon: Half the box's width, see `R4`.
@@ -136,8 +137,12 @@ class AdvR4(R4):
     The ascent climbs the penalty itself, begins at the worst of ``num_samples`` draws and keeps
     the best point it passed. That point is then differentiated once. Unit: as `R3`.
 
-    Differs from the paper: its public code climbs the plain loss, with steps as wide as the box,
-    and its penalty has no gradient with respect to the weights.
+    Differs from the paper: section 4.2.2 climbs the unsquared norm of the *change* of the gradient
+    (``form="change", norm="l2"``) and begins at the sample itself, where the change has no slope.
+    Here the ascent climbs the squared norm of the masked gradient and begins at a random point. It
+    ends at the best point it passed, in the paper at the last. The public code climbs the plain
+    loss, with steps as wide as the box, and its penalty has no gradient with respect to the
+    weights.
 
     Args:
         epsilon: Half the box's width, see `R4`.

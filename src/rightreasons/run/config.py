@@ -47,9 +47,7 @@ __all__ = [
 
 AS_IT_IS = "as it is"
 """Recipe of a model that was not trained here, see `adopt_run`."""
-YAML_BYTES = 1 << 20
-DEEPEST = 50
-FORMAT = 1
+YAML_BYTES, DEEPEST, FORMAT = 1 << 20, 50, 1
 REQUIRED: dict[str, Any] = {"data": str, "recipe": str, "model": str, "seed": int, "metrics": dict}
 OPTIONAL: dict[str, Any] = {
     "data_sha256": str,
@@ -70,7 +68,7 @@ class Choices:
         recipe: Name of the recipe.
         model: Name of the model, or of your own as ``path.py:factory`` or ``package.module:name``.
             ``"auto"`` is that of `default_model` for the data's shape.
-        weights: File with the weights to begin with; None draws them.
+        weights: File with the weights to begin with, here or in ``data_dir``; None draws them.
         data_dir: Folder with the data set's files, if it needs any.
         data_settings: Settings of the data set. Its seed is the run's unless given here.
         masks: Folders of masks that replace those of the data, joined; see `with_masks`.
@@ -134,7 +132,8 @@ class Config(TrainingSettings, Choices):
             return path and str(Path(path).expanduser().resolve())
 
         masks = [path if path == COLOUR else whole(path) for path in self.masks]
-        places = {"data_dir": whole(self.data_dir), "weights": whole(self.weights)}
+        weights = models.find_weights(self.weights, self.data_dir)
+        places = {"data_dir": whole(self.data_dir), "weights": whole(weights)}
         return replace(self, **places, masks=masks, model=absolute_name(self.model))
 
     def for_data(self, data: Splits) -> Config:
@@ -178,7 +177,8 @@ class Config(TrainingSettings, Choices):
     def start_model(self, data: Splits) -> tuple[nn.Module, LoadedWeights | None]:
         """Build the model that training begins with, and say what was loaded into it."""
         model = self.build_model(data)
-        return model, None if self.weights is None else load_weights(model, self.weights)
+        weights = models.find_weights(self.weights, self.data_dir)
+        return model, None if weights is None else load_weights(model, weights)
 
     def build_objective(self) -> Objective:
         """Build the objective of the recipe."""

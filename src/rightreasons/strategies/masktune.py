@@ -303,6 +303,10 @@ def heat_mask(
     return mask.reshape(heat.shape)
 
 
+SCHEDULE = ("step_epochs", "milestones", "step_factor")
+"""Settings of the first fit's schedule, which fine-tuning at a constant rate does not have."""
+
+
 def fine_tune(
     stages: Stages,
     model: nn.Module,
@@ -317,7 +321,7 @@ def fine_tune(
     start = float(stages.settings.get("lr", DEFAULTS.lr))
     rate = lr or last_rate(first.history, start)
     changes = {"epochs": epochs, "lr": rate, "scheduler": "constant", "select": "none"}
-    changes |= {name: getattr(DEFAULTS, name) for name in ("step_epochs", "step_factor")}
+    changes |= {name: getattr(DEFAULTS, name) for name in SCHEDULE}
     if stages.settings.get("body_lr") is not None:  # both rates keep their ratio
         changes["body_lr"] = stages.settings["body_lr"] * rate / start
     return stages.fit("tune", model, objective, data, **changes)

@@ -90,6 +90,7 @@ def fit(
     momentum: float = DEFAULTS.momentum,
     weight_decay: float | None = DEFAULTS.weight_decay,
     step_epochs: int | None = DEFAULTS.step_epochs,
+    milestones: str | None = DEFAULTS.milestones,
     step_factor: float = DEFAULTS.step_factor,
     freeze: str | None = DEFAULTS.freeze,
     body_lr: float | None = DEFAULTS.body_lr,
@@ -132,6 +133,8 @@ def fit(
         weight_decay: Weight decay of a named optimizer; None leaves it to the optimizer: 0.01 for
             ``"adamw"``, 0 for the others.
         step_epochs: Epochs between two steps of the schedule ``"step"``; None is a third of all.
+        milestones: Epochs after which ``"step"`` steps, as in ``"100,150"``, in place of
+            ``step_epochs``.
         step_factor: What each of these steps multiplies the rate by.
         freeze: Names of parameters that stay as they are, with ``*`` and commas, such as
             ``"backbone.*"``; ``"body"`` is all but the head, the last linear layer. Frozen layers

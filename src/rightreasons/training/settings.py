@@ -15,6 +15,7 @@ from torch import Tensor, optim
 from rightreasons.core.checks import Registry, check_types
 from rightreasons.core.files import plain_values
 from rightreasons.errors import InvalidSettingError
+from rightreasons.training.rates import SCHEDULERS, read_milestones
 
 __all__ = [
     "DEFAULTS",
@@ -47,7 +48,15 @@ SELECTIONS = {
 
 LARGEST = 2**31 - 1
 FLOATS = ("lr", "clip", "momentum", "weight_decay", "step_factor", "body_lr")
-LATER = ("momentum", "weight_decay", "step_epochs", "step_factor", "freeze", "body_lr")
+LATER = (
+    "momentum",
+    "weight_decay",
+    "step_epochs",
+    "milestones",
+    "step_factor",
+    "freeze",
+    "body_lr",
+)
 """Settings that results name only where they were changed: older results do not have them."""
 BATCHES, SMALLEST_BATCH, LARGEST_BATCH = 32, 32, 128
 UPDATES, FEWEST_EPOCHS, MOST_EPOCHS = 1000, 10, 100
@@ -92,6 +101,9 @@ class TrainingSettings:
     )
     step_epochs: int | None = setting(
         None, "Epochs between two steps of the schedule step; a third of all if not given."
+    )
+    milestones: str | None = setting(
+        None, "Epochs after which the schedule step steps, with commas, in place of --step-epochs."
     )
     step_factor: float = setting(0.1, "What each of these steps multiplies the rate by.")
     freeze: str | None = setting(
@@ -182,6 +194,13 @@ class TrainingSettings:
                     f"Set a larger one (--{name.replace('_', '-')})."
                 )
         plain._refuse_unused()
+        if plain.milestones is not None:
+            read_milestones(plain.milestones)
+            if plain.step_epochs is not None:
+                raise InvalidSettingError(
+                    f"Expected `step_epochs` or `milestones`, but got {plain.step_epochs} and "
+                    f"{plain.milestones}. Leave one of them out."
+                )
         if plain.select not in SELECTIONS:
             raise InvalidSettingError(
                 f"Expected `select` to be one of {tuple(SELECTIONS)}, but got {plain.select!r}. "
@@ -198,6 +217,7 @@ class TrainingSettings:
             "weight_decay": (self.weight_decay is not None and not is_named, "a named optimizer"),
             "body_lr": (self.body_lr is not None and not is_named, "a named optimizer"),
             "step_epochs": (self.step_epochs is not None and scheduler != "step", "step"),
+            "milestones": (self.milestones is not None and scheduler != "step", "step"),
             "step_factor": (
                 self.step_factor != DEFAULTS.step_factor and scheduler != "step",
                 "step",
@@ -205,7 +225,7 @@ class TrainingSettings:
         }
         for name, (is_unused, needed) in unused.items():
             if is_unused:
-                kind = "scheduler" if name.startswith("step") else "optimizer"
+                kind = "scheduler" if needed == "step" else "optimizer"
                 raise InvalidSettingError(
                     f"Expected `{kind}` to be {needed} beside `{name}`, but got "
                     f"{getattr(self, kind)!r}. Leave `{name}` out, or change --{kind}."
@@ -238,39 +258,8 @@ def sgd(
     return optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=decay)
 
 
-def cosine(optimizer: optim.Optimizer, num_updates: int) -> optim.lr_scheduler.LRScheduler:
-    """From the full rate down to zero along half a cosine."""
-    return optim.lr_scheduler.LambdaLR(
-        optimizer, lambda update: 0.5 * (1 + math.cos(math.pi * update / num_updates))
-    )
-
-
-def constant(optimizer: optim.Optimizer, num_updates: int) -> optim.lr_scheduler.LRScheduler:
-    """The full rate throughout."""
-    del num_updates
-    return optim.lr_scheduler.LambdaLR(optimizer, lambda update: 1.0)
-
-
-def step(
-    optimizer: optim.Optimizer, num_updates: int, *, every: float = 1 / 3, factor: float = 0.1
-) -> optim.lr_scheduler.LRScheduler:
-    """The rate times a factor after each part of the training.
-
-    Args:
-        optimizer: The optimizer.
-        num_updates: Number of updates of the whole training.
-        every: Share of the training between two steps.
-        factor: What a step multiplies the rate by.
-    """
-    length = max(round(every * num_updates), 1)
-    return optim.lr_scheduler.LambdaLR(optimizer, lambda update: factor ** (update // length))
-
-
 OPTIMIZERS: Registry[optim.Optimizer] = Registry(
     "optimizer", {"adam": adam, "adamw": adamw, "sgd": sgd}
-)
-SCHEDULERS: Registry[optim.lr_scheduler.LRScheduler] = Registry(
-    "scheduler", {"constant": constant, "cosine": cosine, "step": step}
 )
 
 
@@ -291,11 +280,14 @@ def make_optimizer(
         )
     else:
         optimizer = settings.optimizer(parameters)  # type: ignore[arg-type]
-    name_or_function, steps = settings.scheduler, {}
+    name_or_function = settings.scheduler
+    steps: dict[str, Any] = {}
     if name_or_function == "step":
         all_epochs = settings.known("epochs")
         epochs = settings.step_epochs or math.ceil(all_epochs / 3)
         steps = {"every": epochs / all_epochs, "factor": settings.step_factor}
+        if settings.milestones is not None:
+            steps["at"] = [epoch / all_epochs for epoch in read_milestones(settings.milestones)]
     make_scheduler: Callable[..., optim.lr_scheduler.LRScheduler] = (
         SCHEDULERS[name_or_function] if isinstance(name_or_function, str) else name_or_function
     )

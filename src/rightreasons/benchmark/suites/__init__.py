@@ -1,6 +1,9 @@
 """Suites by paper: one function gives one `Suite`; the paper's figures stand beside it as YAML."""
 
 from rightreasons.benchmark.suites.alignment import alignment_table1 as alignment_table1
+from rightreasons.benchmark.suites.birds_and_faces import density_table2 as density_table2
+from rightreasons.benchmark.suites.birds_and_faces import masktune_celeba as masktune_celeba
+from rightreasons.benchmark.suites.birds_and_faces import masktune_waterbirds as masktune_waterbirds
 from rightreasons.benchmark.suites.defaults import defaults as defaults
 from rightreasons.benchmark.suites.density_figures import density_figure4 as density_figure4
 from rightreasons.benchmark.suites.density_figures import density_groups as density_groups
@@ -31,12 +34,15 @@ __all__ = [
     "density_figure4",
     "density_groups",
     "density_table1",
+    "density_table2",
     "density_unseen",
+    "masktune_celeba",
     "masktune_figure2",
     "masktune_table1",
     "masktune_table4",
     "masktune_table5",
     "masktune_table6",
+    "masktune_waterbirds",
     "r4_corruption",
     "r4_mask_fraction",
     "r4_model_size",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
 from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = ["EXPLAINERS", "LENET", "alignment_table1"]
@@ -24,11 +26,15 @@ LENET: Overrides = {
     "optimizer": "adam",
     "scheduler": "cosine",
     "lr": 1e-3,
+    "weight_decay": 4e-5,
 }
 CLIP = 10.0
 """Norms of gradients are 1 to 5 in small runs, but for rare steps that threw a net off for good."""
 
-_ALL = list(EXPLAINERS.values())
+_ALL: Overrides = {
+    **{name: {} for name in EXPLAINERS.values()},
+    "input_times_gradient": {"baseline": MEAN},
+}
 _ORDERED = {"explainers": _ALL, "baseline": MEAN}
 BASE: Overrides = {
     **LENET,
@@ -43,18 +49,39 @@ BASE: Overrides = {
 
 
 METHODS = (
-    Method(name="CE only", overrides={"recipe": "erm"}, grid=make_grid(weight_decay=(0.0, 4e-5))),
     Method(
-        name="Hessian", overrides={"recipe": "hessian"}, grid=make_grid(weight=(1.6e-6, 6.4e-6))
+        name="CE only",
+        overrides={"recipe": "erm"},
+        grid=[{"weight_decay": decay} for decay in (4e-5, 4e-4, 4e-3, 4e-2)],
     ),
-    Method(name="l2", overrides={"recipe": "l2_alignment"}, grid=make_grid(weight=(0.02, 0.08))),
+    Method(
+        name="ATEX",
+        overrides={"recipe": "atex"},
+        grid=make_grid(weight=(1.0, 4.0, 16.0, 64.0)),
+    ),
+    Method(
+        name="Hessian",
+        overrides={"recipe": "hessian"},
+        grid=make_grid(weight=(6.4e-6, 2.56e-5, 1.024e-4, 4.096e-4)),
+    ),
+    Method(
+        name="l2",
+        overrides={"recipe": "l2_alignment"},
+        grid=make_grid(weight=(0.08, 0.32, 1.28, 5.12)),
+    ),
     Method(
         name="l2 + cosine",
         overrides={"recipe": "alignment"},
-        grid=make_grid(weight=(4.0, 16.0), l2_weight=(0.02, 0.08)),
+        grid=make_grid(weight=(16.0, 64.0, 256.0, 1024.0), l2_weight=(0.08, 0.32, 1.28, 5.12)),
     ),
 )
-"""The random step of l2 alignment has variance 8e-5, by which its weights are Hessian's here."""
+"""The random step of l2 alignment has variance 8e-5, by which its weights are Hessian's here.
+
+Weights begin at what a former grid chose, its largest, and grow by four until accuracy falls.
+"""
+
+FLOOR = 0.37
+"""CE's accuracy on validation data in former runs, mean 0.384 of three seeds, less a point."""
 
 MEASURES = (
     Measure(key="accuracy", name="accuracy", percent=True),
@@ -76,8 +103,28 @@ PROTOCOL = (
     "numbers than the paper's for the same strength. The images were JPEG-compressed once.",
     "Predictions may not change under the attack of Adv-Insertion; samples whose would, and for "
     "which nothing else was found, count with their own map.",
-    "ATEX and IGA are left out: an update of IGA costs thirty of CE.",
+    "xGrad is the normalised input times its gradient, as in the paper: the input less the mean, "
+    "which is also the blank image of Insertion.",
+    "Adam's weight decay is 4e-5 for every method, as in the paper; CE's candidates are larger "
+    "ones, since it has no penalty.",
+    "Weights of the first table were the largest of its grid for every method, far from the "
+    "accuracy asked for. This grid begins there, and its accuracy to reach is a point below CE's.",
+    "ATEX is its own teacher, without the paper's distillation. IGA is left out: an update costs "
+    "thirty of CE.",
 )
+
+
+VARIANCE = 0.063
+"""Mean squared deviation of the channels, by which squared gradients of scaled inputs shrink."""
+
+PAPERS_GRIDS: Mapping[str, Grid] = {
+    "CE only": ({},),
+    "ATEX": ({},),
+    "Hessian": [{"settings": {"weight": 1e-3 * VARIANCE**2}}],
+    "l2": [{"settings": {"weight": 0.01 * VARIANCE}}],
+    "l2 + cosine": [{"settings": {"weight": 1.0, "l2_weight": 0.01 * VARIANCE}}],
+}
+"""The weights of the paper's code, for inputs in [0, 1] in place of normalised ones."""
 
 
 def alignment_table1() -> Suite:
@@ -92,7 +139,7 @@ def alignment_table1() -> Suite:
         methods=METHODS,
         measures=MEASURES,
         select_by="rps",
-        select_if=("accuracy", 0.33),
+        select_if=("accuracy", FLOOR),
         budgets={
             "small": Budget(
                 seeds=(0, 1, 2),
@@ -116,8 +163,17 @@ def alignment_table1() -> Suite:
             ),
             "paper": Budget(
                 seeds=(0, 1, 2),
-                overrides={"epochs": 300, "batch_size": 128},
-                protocol=("A cosine schedule in place of two steps.",),
+                overrides={
+                    "epochs": 300,
+                    "batch_size": 128,
+                    "scheduler": "step",
+                    "milestones": "100,150",
+                },
+                grids={"lenet": PAPERS_GRIDS},
+                protocol=(
+                    "The paper's protocol, with the weights of its public code; 5,000 training "
+                    "images are held out. It does not state ATEX's weight.",
+                ),
             ),
         },
         protocol=PROTOCOL,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rightreasons.benchmark.measure import Measure
 from rightreasons.benchmark.suite import Budget, Method, Suite, Variant
 from rightreasons.benchmark.suites import r4
+from rightreasons.benchmark.suites.r4_papers import PAPERS_MNIST, PAPERS_NOTE
 from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = ["VARIANTS", "decoy_mnist", "r4_table1", "r4_table2"]
@@ -98,8 +99,15 @@ def decoy_mnist() -> Suite:
             ),
             "paper": Budget(
                 seeds=(0, 1, 2, 3),
-                overrides={"epochs": 30, "batch_size": 1000},
-                protocol=("30 epochs for every method; the paper has 30 for ERM and 25 for R3.",),
+                overrides={"epochs": 30, "batch_size": 1000, "scheduler": "constant"},
+                grids={
+                    name: {
+                        method: PAPERS_MNIST[method]
+                        for method in ("ERM", "R3", "counterexamples", "oracle")
+                    }
+                    for name in ("ross", "faint")
+                },
+                protocol=(PAPERS_NOTE,),
             ),
         },
         protocol=DECOY_PROTOCOL,
@@ -123,8 +131,11 @@ VARIANTS = (
         title="Decoy DERM, 28 × 28, a net of four convolutions",
         overrides=r4.DERM,
         grids=r4.DERM_GRIDS,
+        **r4.DERM_CHOICE,
     ),
 )
+
+MNIST = ("mnist-faint", "mnist-ross")
 
 TABLE1_PROTOCOL = (
     "The paper's worst group, by its public code, is the smallest of the groups' means over "
@@ -142,7 +153,7 @@ def r4_table1() -> Suite:
         variants=VARIANTS,
         methods=r4.methods(),
         measures=r4.ACCURACY,
-        budgets=r4.budgets(derm=["derm"]),
+        budgets=r4.budgets(MNIST, derm=["derm"]),
         protocol=TABLE1_PROTOCOL,
     )
 
@@ -176,6 +187,6 @@ def r4_table2() -> Suite:
         variants=VARIANTS,
         methods=r4.methods(),
         measures=MEASURES,
-        budgets=r4.budgets(derm=["derm"]),
+        budgets=r4.budgets(MNIST, derm=["derm"]),
         protocol=TABLE2_PROTOCOL,
     )

@@ -28,18 +28,21 @@ def _without_net(overrides: Overrides) -> Overrides:
 
 _PHOTOGRAPHS: Overrides = {"data_settings": {"textures": "auto"}}
 
+_FORMULA: Overrides = {**reff.NET, **reff.MANY}
+
 VARIANTS = (
-    Variant(name="as in Table 3", overrides=reff.NET, grids=_grids(ramp=reff.RAMP)),
-    Variant(name="no ramp", overrides=reff.NET, grids=_grids()),
+    Variant(name="as in Table 3", overrides=_FORMULA, grids=_grids(ramp=reff.RAMP)),
+    Variant(name="ten background classes", overrides=reff.NET, grids=_grids(ramp=reff.RAMP)),
+    Variant(name="no ramp", overrides=_FORMULA, grids=_grids()),
     Variant(
         name="no padding",
-        overrides={"model": "small_cnn", "model_settings": {"padding": 0}},
+        overrides={**_FORMULA, "model_settings": {"padding": 0}},
         grids=_grids(ramp=reff.RAMP),
     ),
     Variant(
         name="photographs", overrides={**reff.NET, **_PHOTOGRAPHS}, grids=_grids(ramp=reff.RAMP)
     ),
-    Variant(name="48 pixels", overrides=reff.NET, grids=_grids(ramp=reff.RAMP)),
+    Variant(name="48 pixels", overrides=_FORMULA, grids=_grids(ramp=reff.RAMP)),
 )
 LARGER: Mapping[str, Overrides] = {
     "48 pixels": {"data_settings": {"size": 48, "digit_size": 47, "num_train": 6000}},

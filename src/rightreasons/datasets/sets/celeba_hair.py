@@ -22,7 +22,7 @@ from rightreasons.datasets.dataset import (
     group_counts,
 )
 from rightreasons.datasets.images.archives import JpegArchive
-from rightreasons.datasets.images.manifest import Entry, Manifest
+from rightreasons.datasets.images.manifest import Entry, Manifest, read_manifest
 from rightreasons.datasets.images.pixels import PixelMemory
 from rightreasons.datasets.images.splits import (
     Reading,
@@ -45,6 +45,7 @@ CARD = Card(
 )
 SUFFIXES = (".csv", ".txt")  # of Kaggle and WILDS; of the original publication
 ATTRIBUTES, SPLITS, IMAGES = "list_attr_celeba", "list_eval_partition", "img_align_celeba"
+METADATA = "metadata.csv"
 FOLDERS = (  # of the user, of WILDS, of group DRO, of torchvision
     Path(),
     Path("celebA_v1.0"),
@@ -80,6 +81,10 @@ def celeba_hair(
         list_attr_celeba.csv       image_id,…,Blond_Hair,…,Male,…    -1 or 1; or .txt as published
         list_eval_partition.csv    image_id,partition                0, 1, 2 train, validate, test
         img_align_celeba/000001.jpg
+
+    In place of both tables there may be group DRO's ``metadata.csv``, as Waterbirds has it::
+
+        metadata.csv               img_id,img_filename,y,split,place    y 1 is blond, place 1 a man
 
     The label is 1 for blond hair, the group ``2 * label + male``. Images are resized, which
     ignores the aspect ratio, and scaled to [0, 1].
@@ -119,14 +124,14 @@ def celeba_hair(
     check_augmentation(flip, crop, seed)
     root = Path(data_dir).expanduser()
     tables = _find_tables(root)
-    if tables is None:
+    if not tables:
         check_integer("size", size)
         splits = _read_archive(root / ARCHIVE, size)
     else:
-        manifest, problems = _join_tables(*tables)
+        manifest, problems = _read_metadata(*tables) if len(tables) == 1 else _join_tables(*tables)
         splits = image_splits(manifest, problems, size=stated_size, card=CARD, reading=reading)
     if mask == "face":
-        inside = _draw_face(splits.card.shape[1:], whole=tables is not None)
+        inside = _draw_face(splits.card.shape[1:], whole=bool(tables))
         splits = Splits(
             train=SameMask(splits.train, inside),
             val=None if splits.val is None else SameMask(splits.val, inside),
@@ -191,20 +196,39 @@ class SameMask(TransformedDataset):
         return batch.with_(mask=mask, annotated=everyone)
 
 
-def _find_tables(above: Path) -> tuple[Path, Path] | None:
-    """Find the tables; None if there is the archive alone."""
+def _find_tables(above: Path) -> list[Path]:
+    """Find the two tables, or the one of group DRO; none if there is the archive alone."""
     for folder in FOLDERS:
         for suffix in SUFFIXES:
             paths = [above / folder / f"{name}{suffix}" for name in (ATTRIBUTES, SPLITS)]
             if all(path.is_file() for path in paths):
-                return paths[0], paths[1]
+                return paths
+        if (above / folder / METADATA).is_file():
+            return [above / folder / METADATA]
     if (above / ARCHIVE).is_file():
-        return None
+        return []
     raise DatasetNotFoundError(
         f"Expected CelebA in {above}, but found no {ATTRIBUTES} and {SPLITS}, both as "
-        f"{' or as '.join(SUFFIXES)}, there or in {', '.join(map(str, FOLDERS[1:]))}, and no "
-        f"{ARCHIVE}. Unpack the tables and {IMAGES} there."
+        f"{' or as '.join(SUFFIXES)}, and no {METADATA}, there or in "
+        f"{', '.join(map(str, FOLDERS[1:]))}, and no {ARCHIVE}. Unpack the tables and {IMAGES} "
+        "there."
     )
+
+
+def _read_metadata(path: Path) -> tuple[Manifest, list[str]]:
+    """Read group DRO's table; its names of files may leave out the folder of the images."""
+    manifest, problems = read_manifest(path.parent, table=path.name)
+    if manifest.classes != ("0", "1") or len(manifest.groups) != len(GROUPS):
+        raise DatasetCorruptError(
+            f"Expected {path} to have labels `y` and sexes `place` that are 0 or 1, both of each, "
+            f"but got the labels {', '.join(manifest.classes)} and the groups "
+            f"{'; '.join(manifest.groups) or 'none'}. Is it CelebA?"
+        )
+    entries = tuple(
+        entry if "/" in entry.file else replace(entry, file=f"{IMAGES}/{entry.file}")
+        for entry in manifest.entries
+    )
+    return replace(manifest, entries=entries, classes=CLASSES, groups=GROUPS), problems
 
 
 def _join_tables(attributes: Path, splits: Path) -> tuple[Manifest, list[str]]:

@@ -18,6 +18,7 @@ from rightreasons.datasets.dataset import Splits
 from rightreasons.datasets.images.archives import JpegArchive
 from rightreasons.datasets.images.files import list_images, read_image
 from rightreasons.datasets.images.pixels import masked_pixel_splits
+from rightreasons.datasets.images.textures import draw_texture
 from rightreasons.datasets.sets.mnist import DIGITS_CARD, read_mnist
 from rightreasons.datasets.splitting import stratified_split
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
@@ -36,7 +37,7 @@ CARD = replace(
     ),
 )
 SOURCES = ("auto", "dtd", "dtd10", "procedural")
-NUM_CLASSES = 10
+NUM_CLASSES, MOST_CLASSES = 10, 37  # of digits; behind digits in the paper
 DIGIT_CLASSES = (  # in the order of the digits
     *("banded", "dotted", "grid", "knitted", "paisley"),
     *("scaly", "striped", "veined", "woven", "zigzagged"),
@@ -56,6 +57,7 @@ def textured_mnist(
     digit_randomness: float = 1.0,
     textures: str = "auto",
     textures_per_class: int = 12,
+    background_classes: int | None = None,
     num_train: int = 6000,
     num_validation: int = 1000,
     num_test: int = 2000,
@@ -90,6 +92,9 @@ def textured_mnist(
         digit_randomness: q, from 0 to 1.
         textures: Source of the textures: ``"auto"``, ``"dtd"``, ``"dtd10"`` or ``"procedural"``.
         textures_per_class: Number of textures of each class, for backgrounds and for digits.
+        background_classes: Number of classes for backgrounds, ten or more; 37 in the paper. The
+            first ten belong to digits, the others occur only where the class is drawn. None takes
+            all that photographs have, and draws ten by formula.
         num_train: Number of training images.
         num_validation: Number of validation images; 0 for none.
         num_test: Number of test images.
@@ -121,6 +126,7 @@ def textured_mnist(
         size=size,
         per_class=textures_per_class,
         source=textures,
+        background_classes=background_classes,
         stream=random_stream(seed, "textured_mnist", "textures"),
     )
 
@@ -171,15 +177,21 @@ class Textures:
 
 
 def read_textures(
-    data_dir: Path, *, size: int, per_class: int, source: str, stream: np.random.Generator
+    data_dir: Path,
+    *,
+    size: int,
+    per_class: int,
+    source: str,
+    stream: np.random.Generator,
+    background_classes: int | None = None,
 ) -> Textures:
     """Read or draw textures at least ``size`` pixels a side.
 
     - ``dtd``: the Describable Textures Dataset in ``dtd/images/CLASS/*.jpg``. The paper's ten
       classes are for digits, all others, in alphabetical order, for backgrounds.
     - ``dtd10``: ``dtd10_128.npz``, ten classes of DTD for both, but never the same image.
-    - ``procedural``: waves for backgrounds and plaids for digits. Each class has its own direction
-      and frequency; each texture has two random colours.
+    - ``procedural``: waves for backgrounds and plaids for digits. Each class has its own direction,
+      frequency and form of the wave; each texture has two random colours.
     - ``auto``: the first of these that is there.
 
     Args:
@@ -188,11 +200,14 @@ def read_textures(
         per_class: Number of textures of each class, drawn at random.
         source: One of `SOURCES`.
         stream: Random numbers.
+        background_classes: Number of classes for backgrounds, see `textured_mnist`.
 
     Raises:
         DatasetNotFoundError: The source is not there, or a class has too few images.
     """
     check_choice("textures", source, SOURCES)
+    if background_classes is not None:
+        check_integer("background_classes", background_classes, low=NUM_CLASSES, high=MOST_CLASSES)
     side = max(SMALLEST_SIDE, size)
     folder = next((data_dir / one for one in FOLDERS if (data_dir / one / "banded").is_dir()), None)
     if source == "dtd" or (source == "auto" and folder is not None):
@@ -202,15 +217,27 @@ def read_textures(
                 "for each class, but found no folder `banded`. Unpack dtd-r1.0.1.tar.gz there, or "
                 "use textures='procedural'."
             )
-        return _from_folders(folder, side, per_class, stream)
+        textures = _from_folders(folder, side, per_class, stream)
+        return _limit_backgrounds(textures, background_classes, folder)
     archive = data_dir / ARCHIVE
     if source == "dtd10" or (source == "auto" and archive.is_file()):
         if not archive.is_file():
             raise DatasetNotFoundError(
                 f"Expected {archive}, but there is none. Use textures='procedural'."
             )
-        return _from_archive(archive, side, per_class, stream)
-    return _draw_textures(side, per_class, stream)
+        textures = _from_archive(archive, side, per_class, stream)
+        return _limit_backgrounds(textures, background_classes, archive)
+    return _draw_textures(side, per_class, background_classes or NUM_CLASSES, stream)
+
+
+def _limit_backgrounds(textures: Textures, count: int | None, path: Path) -> Textures:
+    found = len(textures.background)
+    if count is not None and count > found:
+        raise DatasetNotFoundError(
+            f"Expected {count} classes of textures for backgrounds in {path}, but found {found}. "
+            "Ask for fewer `background_classes`, or use textures='procedural'."
+        )
+    return replace(textures, background=textures.background[:count])
 
 
 @dataclass(frozen=True)
@@ -316,33 +343,14 @@ def _choose(
     return stream.permutation(num_images)[:num_wanted]
 
 
-def _draw_textures(side: int, per_class: int, stream: np.random.Generator) -> Textures:
-    def classes(plaid: bool) -> tuple[NDArray[np.uint8], ...]:
+def _draw_textures(
+    side: int, per_class: int, backgrounds: int, stream: np.random.Generator
+) -> Textures:
+    def classes(count: int, plaid: bool) -> tuple[NDArray[np.uint8], ...]:
         return tuple(
-            np.stack([_draw_texture(number, plaid, side, stream) for _ in range(per_class)])
-            for number in range(NUM_CLASSES)
+            np.stack([draw_texture(number, plaid, side, stream) for _ in range(per_class)])
+            for number in range(count)
         )
 
-    return Textures(classes(False), classes(True), "textures drawn by formula")
-
-
-def _draw_texture(
-    number: int, plaid: bool, side: int, stream: np.random.Generator
-) -> NDArray[np.uint8]:
-    """Draw a bent wave, or a plaid of two waves, in two random colours with noise."""
-    angle = np.pi * (number + stream.normal(0, 0.15)) / NUM_CLASSES
-    frequency = 2 * np.pi * (10 if number % 2 else 18) / SMALLEST_SIDE * stream.uniform(0.85, 1.15)
-    rows, columns = np.mgrid[:side, :side]
-    along = columns * np.cos(angle) + rows * np.sin(angle)
-    across = rows * np.cos(angle) - columns * np.sin(angle)
-    phases = stream.uniform(0, 2 * np.pi, size=3)
-    bend = 2.0 * np.sin(across * frequency / 5 + phases[0])
-    wave = np.cos(frequency * along + bend + phases[1])
-    if plaid:
-        wave = (wave + np.cos(frequency * across + phases[2])) / 2
-    share = (0.5 + 0.5 * wave)[..., None]
-    colours = stream.uniform(0, 255, size=(2, 3))
-    noise = stream.normal(0, 8, size=(side, side, 1))
-    mixed = share * colours[0] + (1 - share) * colours[1] + noise
-    pixels: NDArray[np.uint8] = np.clip(mixed, 0, 255).astype(np.uint8)
-    return pixels
+    drawn = classes(backgrounds, False), classes(NUM_CLASSES, True)
+    return Textures(*drawn, "textures drawn by formula")

@@ -1,0 +1,322 @@
+"""The table of docs/results/index.md: every table and figure of the papers, made from rows."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from findings.kept import NOT_RUN, comparison, figures, markdown, ours, paper, percent
+
+WORST, GUIDED = "worst group", ("R3", "Smooth-R3", "IBP-Ex", "IBP-Ex + R3", "Rand-R4", "Adv-R4")
+ELSEWHERE = "protocol ready, data not here"
+OPEN = "not run yet"
+Numbers = tuple[float, float]
+"""Two numbers that a claim compares: what should be larger, and what should be smaller."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A table or figure of a paper.
+
+    Args:
+        where: The paper and the table or figure.
+        claim: What it claims, that the first number is larger than the second.
+        suite: Name of the suite, or of the script; empty if there is none.
+        status: Status where there is no suite.
+        ours: Our two numbers.
+        theirs: The paper's two numbers.
+        show: How a number is written.
+    """
+
+    where: str
+    claim: str
+    suite: str = ""
+    status: str = ""
+    ours: Callable[[], Numbers] | None = None
+    theirs: Callable[[], Numbers] | None = None
+    show: Callable[[float], str] = percent
+
+    @property
+    def state(self) -> str:
+        """Whether the suite has rows."""
+        if self.status:
+            return self.status
+        lines = comparison(self.suite).lines
+        done = [bool(line.results) for line in lines]
+        return "run in small" if all(done) else "run in part" if any(done) else OPEN
+
+    @property
+    def held(self) -> bool | None:
+        """Whether the claim held; None if there are no rows to tell."""
+        if self.ours is None or any(map(math.isnan, self.ours())):
+            return None
+        larger, smaller = self.ours()
+        return larger > smaller
+
+    def row(self) -> tuple[str, ...]:
+        """Return the line of the table."""
+        held = {True: "yes", False: "no", None: "–"}[self.held]
+        suite = f"`{self.suite}`" if self.suite else "–"
+        numbers = [self._write(self.ours), self._write(self.theirs)]
+        return (self.where, self.claim, held, *numbers, suite, self.state)
+
+    def _write(self, numbers: Callable[[], Numbers] | None) -> str:
+        if numbers is None:
+            return "–"
+        if any(map(math.isnan, numbers())):
+            return NOT_RUN if numbers is self.ours else "–"
+        return " / ".join(map(self.show, numbers()))
+
+
+def compare(
+    suite: str, variant: str, measure: str, larger: str, smaller: str | tuple[str, ...]
+) -> dict[str, Callable[[], Numbers]]:
+    """Give both pairs of numbers: one method, and the best of others."""
+    others = (smaller,) if isinstance(smaller, str) else smaller
+
+    def both(get: Callable[[str, str, str, str], float]) -> Numbers:
+        found = [get(suite, variant, method, measure) for method in others]
+        best = math.nan if any(map(math.isnan, found)) else max(found)
+        return get(suite, variant, larger, measure), best
+
+    return {"ours": lambda: both(ours), "theirs": lambda: both(paper)}
+
+
+def smaller_is_better(pairs: dict[str, Callable[[], Numbers]]) -> dict[str, Callable[[], Numbers]]:
+    """Turn pairs around, where the method of a paper should have less."""
+    return {
+        "ours": lambda: pairs["ours"]()[::-1],
+        "theirs": lambda: pairs["theirs"]()[::-1],
+    }
+
+
+def number(value: float) -> str:
+    return f"{value:.3g}"
+
+
+@cache
+def entries() -> list[Entry]:
+    """List every table and figure of the five papers."""
+    cert = "Cert-R4 has the best worst group"
+    return [
+        *(
+            Entry(
+                f"R4, Table 1, {title}",
+                cert,
+                "r4-table1",
+                **compare("r4-table1", variant, WORST, "Cert-R4", GUIDED),
+            )
+            for variant, title in (("mnist-faint", "Decoy MNIST"), ("derm", "Decoy DERM"))
+        ),
+        Entry("R4, Table 1, ISIC, Plant, Salient ImageNet", cert, status=ELSEWHERE),
+        Entry("R4, Table 1, Decoy IMDB", "Adv-R4 has the best worst group", status=OPEN),
+        Entry(
+            "R4, Tables 2 and 3, Decoy MNIST",
+            "Cert-R4 has a smaller masked / core fragility than R3",
+            "r4-table2",
+            **smaller_is_better(
+                compare("r4-table2", "mnist-faint", "masked / core", "Cert-R4", "R3")
+            ),
+            show=number,
+        ),
+        Entry(
+            "R4, Figure 1, few masks",
+            "With a fifth of the masks Cert-R4 is above R3",
+            "r4-mask-fraction",
+            **compare("r4-mask-fraction", "mnist masks 20 %", WORST, "Cert-R4", "R3"),
+        ),
+        Entry(
+            "R4, Figures 1 and 4, wrong masks",
+            "With masks in a wrong place Cert-R4 is above R3",
+            "r4-corruption",
+            **compare("r4-corruption", "misposition", WORST, "Cert-R4", "R3"),
+        ),
+        Entry(
+            "R4, Figure 2",
+            "Masks (R3) do more than weight decay alone",
+            "r4-weight-decay",
+            ours=lambda: (
+                ours("r4-weight-decay", "100 %, no decay", "R3", WORST),
+                ours("r4-weight-decay", "100 %, decay 0.01", "ERM", WORST),
+            ),
+        ),
+        Entry(
+            "R4, Figure 3",
+            "With three hidden layers Cert-R4 is above R3",
+            "r4-model-size",
+            **compare("r4-model-size", "mnist 3 layers", WORST, "Cert-R4", "R3"),
+        ),
+        Entry(
+            "Density, Table 1, leakage",
+            "Density leaks less than InputGrad",
+            "density-table1",
+            **smaller_is_better(
+                compare("density-table1", "block-mnist", "leakage", DENSITY, "InputGrad")
+            ),
+            show=number,
+        ),
+        Entry(
+            "Density, Table 1, attacks",
+            "Density withstands attacks (l-infinity 0.1) better than InputGrad",
+            "density-unseen",
+            **compare("density-unseen", "floor of 94 %", ATTACK, DENSITY, "InputGrad"),
+        ),
+        *(
+            Entry(
+                f"Density, Table 2, {title}",
+                "Density has a better worst group than InputGrad",
+                "density-table2",
+                **compare("density-table2", variant, WORST, "Density", "InputGrad"),
+            )
+            for variant, title in (("celeba", "CelebA-Hair"), ("waterbirds", "Waterbirds"))
+        ),
+        Entry(
+            "Density, Figure 4",
+            "Density leaks less as its weight grows",
+            "density-figure4",
+            ours=lambda: (
+                ours("density-figure4", "step 1", DENSITY, "leakage"),
+                ours("density-figure4", "step 5", DENSITY, "leakage"),
+            ),
+            show=number,
+        ),
+        Entry("Density, Figure 6, CIFAR", "Density is robust to pixels and noise", status=OPEN),
+        Entry(
+            "MaskTune, Figure 2",
+            "MaskTune is above RandMask (biased test set)",
+            "masktune-figure2",
+            **compare("masktune-figure2", "one square", "biased", "MaskTune", "RandMask"),
+        ),
+        *(
+            Entry(
+                f"MaskTune, {table}",
+                f"MaskTune has a better worst group than {other}",
+                suite,
+                **compare(suite, "pretrained", WORST, "MaskTune", other),
+            )
+            for table, suite, other in (
+                ("Table 1, CelebA", "masktune-celeba", "DivDis"),
+                ("Table 2, Waterbirds", "masktune-waterbirds", "ERM"),
+            )
+        ),
+        Entry("MaskTune, Table 3", "MaskTune relies less on backgrounds", status=ELSEWHERE),
+        Entry(
+            "MaskTune, Table 4, CIFAR-10",
+            "MaskTune errs less than OSP and SR at a coverage of 90 %",
+            "masktune-table4",
+            ours=lambda: abstention(ours),
+            theirs=lambda: abstention(paper),
+        ),
+        Entry("MaskTune, Table 4, SVHN, Cats vs Dogs", "The same", status=OPEN),
+        Entry(
+            "MaskTune, Table 5",
+            "Two accumulated iterations are above one",
+            "masktune-table5",
+            **compare(
+                "masktune-table5",
+                "two squares",
+                "biased",
+                "2 iterations, accumulative",
+                "1 iteration",
+            ),
+        ),
+        Entry(
+            "MaskTune, Table 6",
+            "MaskTune is above random windows of any size",
+            "masktune-table6",
+            **compare("masktune-table6", "one square", "biased", "MaskTune", "RandMask, any size"),
+        ),
+        Entry(
+            "Alignment, Table 1, LeNet, RPS-Grad",
+            "l2 + cosine is the most robust",
+            "alignment-table1",
+            **compare("alignment-table1", "lenet", "RPS-Grad", BEST, ("l2", "Hessian", "CE only")),
+            show=number,
+        ),
+        Entry(
+            "Alignment, Table 1, LeNet, order",
+            "l2 is more robust than Hessian",
+            "alignment-table1",
+            **compare("alignment-table1", "lenet", "RPS-Grad", "l2", "Hessian"),
+            show=number,
+        ),
+        Entry(
+            "Alignment, Table 1, LeNet, Insertion",
+            "xGrad has a higher Insertion than Grad (CE)",
+            "alignment-table1",
+            ours=lambda: insertion(ours),
+            theirs=lambda: insertion(paper),
+        ),
+        Entry("Alignment, Table 1, ResNet-18", "The same", status=OPEN),
+        Entry("Alignment, Table 1, ImageNet-100", "The same", status=ELSEWHERE),
+        Entry(
+            "Alignment, Table 2",
+            "A step takes less than 2.75 times one of CE",
+            status="run on a processor, `benchmarks/alignment_step_time.py`",
+            ours=lambda: (2.75, figures("alignment_step_time")[STEP]["alignment"]["time"]),
+            show=number,
+        ),
+        Entry("ReFF, Table 1", "ReFF helps for every p and q", status=OPEN),
+        Entry(
+            "ReFF, Table 2",
+            "Several layers are better than one, digits of half the size",
+            "reff-table2",
+            **compare("reff-table2", "digit 16", "accuracy", "ReFF", "ReFF (single layer)"),
+        ),
+        Entry(
+            "ReFF, Table 3 (a)",
+            "ReFF is above the baseline",
+            "reff-table3",
+            **compare("reff-table3", "p = 0", "accuracy", "ReFF", "baseline"),
+        ),
+        Entry(
+            "ReFF, supplement, Table 2",
+            "ReFF is above ReFF (L2) with all masks",
+            "reff-table3",
+            **compare("reff-table3", "p = 0", "accuracy", "ReFF", "ReFF (L2)"),
+        ),
+        Entry(
+            "ReFF, Table 3 (b)",
+            "With all masks ABN is above ReFF",
+            "reff-table3",
+            **compare("reff-table3", "p = 0", "accuracy", "ABN", "ReFF"),
+        ),
+        Entry("ReFF, Table 3, ISIC 2017 and Pets", "ReFF is above the baseline", status=OPEN),
+    ]
+
+
+DENSITY, ATTACK = "Density (log-sum-exp)", "PGD-20 linf 0.1"
+BEST, STEP = "l2 + cosine", "lenet_softplus, batch 128"
+
+
+def abstention(get: Callable[[str, str, str, str], float]) -> Numbers:
+    mask, osp, sr = (
+        get("masktune-table4", "cifar10", method, "error at 90 %")
+        for method in ("MaskTune", "OSP", "SR")
+    )
+    return min(osp, sr), mask
+
+
+def insertion(get: Callable[[str, str, str, str], float]) -> Numbers:
+    names = ("Ins-xGrad", "Ins-Grad")
+    first, second = (get("alignment-table1", "lenet", "CE only", name) for name in names)
+    return first, second
+
+
+def all_tables() -> str:
+    """List all of them: claims that did not hold first, those without rows last."""
+    order = {False: 0, True: 1, None: 2}
+    listed = sorted(entries(), key=lambda entry: order[entry.held])
+    header = ("table", "claim", "held", "ours", "paper", "suite", "status")
+    return markdown(header, [entry.row() for entry in listed])
+
+
+def values() -> dict[str, str]:
+    """Return every number of the page by its name."""
+    found = [entry.held for entry in entries()]
+    names = {"held-not": False, "held": True, "held-unknown": None}
+    counts = {name: str(sum(one is kind for one in found)) for name, kind in names.items()}
+    return {"num-entries": str(len(found)), **counts}
+
+
+TABLES = {"all": all_tables}

@@ -1,0 +1,68 @@
+"""What R4's public code does on Decoy MNIST and Decoy DERM, setting by setting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rightreasons.benchmark.suite import Grid, Overrides
+
+__all__ = ["PAPERS_DERM", "PAPERS_GRIDS", "PAPERS_MNIST", "PAPERS_NOTE"]
+
+PIXELS = {"mnist": 784, "derm": 3 * 64 * 64}
+"""Numbers by which the public code divides the penalties of R3 and Cert-R4."""
+
+_CERT: Overrides = {"norm": "l1"}  # the public code sums the magnitudes of both bounds
+
+
+def _mnist(lr: float, epochs: int, decay: float = 0.0, **settings: Any) -> Grid:
+    decays = {"weight_decay": decay} if decay else {}
+    return [{"lr": lr, "epochs": epochs, "settings": {**settings, **decays}}]
+
+
+def _derm(lr: float, epochs: int, decay: float, benign: float, **settings: Any) -> Grid:
+    candidate: dict[str, Any] = {
+        "lr": lr,
+        "epochs": epochs,
+        "settings": {"class_weights": [benign, 2.0272], **settings},
+    }
+    return [candidate | ({"weight_decay": decay} if decay else {})]
+
+
+PAPERS_MNIST: Mapping[str, Grid] = {
+    "ERM": _mnist(0.01, 30),
+    "R3": _mnist(0.025, 25, 1e-3, weight=10 / PIXELS["mnist"]),
+    "Smooth-R3": _mnist(0.001, 15, 1e-3, epsilon=0.1, num_samples=7),
+    "IBP-Ex": _mnist(0.075, 30, 8e-4, weight=4.0, epsilon=0.25),
+    "IBP-Ex + R3": _mnist(
+        0.01, 30, 1.26e-3, weight=2.1, epsilon=0.15, r3_weight=2.1 / PIXELS["mnist"]
+    ),
+    "Rand-R4": _mnist(0.001, 30, 1.5e-3, epsilon=0.5, num_samples=10),
+    "Adv-R4": _mnist(0.002, 30, 1.4e-3, epsilon=0.5, num_steps=10),
+    "Cert-R4": _mnist(0.001, 25, weight=15 / PIXELS["mnist"], epsilon=0.5, **_CERT),
+    "counterexamples": _mnist(0.01, 30),
+    "oracle": _mnist(0.01, 30),
+}
+PAPERS_DERM: Mapping[str, Grid] = {
+    "ERM": _derm(1e-4, 12, 0.0, 1.0),
+    "R3": _derm(2e-6, 24, 1e-8, 1.3, weight=1000.0),
+    "Smooth-R3": _derm(1e-5, 10, 2e-5, 1.0, epsilon=0.05, num_samples=9),
+    "IBP-Ex": _derm(1e-5, 10, 1e-5, 1.5, weight=0.005, epsilon=0.05),
+    "IBP-Ex + R3": _derm(
+        1e-5, 11, 3e-5, 0.9, weight=0.005, epsilon=0.05, r3_weight=0.005 / PIXELS["derm"]
+    ),
+    "Rand-R4": _derm(1e-5, 11, 2e-5, 0.9, epsilon=0.05, num_samples=8),
+    "Adv-R4": _derm(1e-5, 10, 7e-5, 0.9, epsilon=0.05, num_steps=10),
+    "Cert-R4": _derm(3e-4, 30, 2e-5, 1.07, weight=1 / PIXELS["derm"], epsilon=0.05, **_CERT),
+    "counterexamples": _derm(1e-4, 12, 0.0, 1.0),
+    "oracle": _derm(1e-4, 12, 0.0, 1.0),
+}
+PAPERS_GRIDS: Mapping[str, Mapping[str, Grid]] = {"mnist": PAPERS_MNIST, "derm": PAPERS_DERM}
+
+PAPERS_NOTE = (
+    "Rates, epochs, batches, boxes, draws, decay and class weights are those of the public code, "
+    "another for each method. Its penalties of R3 and Cert-R4 are divided by the number of values "
+    "in an image; so are their weights here. Those of Smooth-R3, Rand-R4 and Adv-R4 are divided by "
+    "the masked pixels of a batch or by nothing, for gradients of the batch's mean: they have the "
+    "weights of our recipes. Counterexamples and the oracle are ours, with ERM's settings."
+)

@@ -1,0 +1,275 @@
+"""With the budget ``paper`` a suite has the papers' settings, and its runs start."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from rightreasons.benchmark import SUITES
+from rightreasons.benchmark.plan import list_lines
+from rightreasons.benchmark.registry import find_suite
+from rightreasons.datasets import Card, InMemory, Splits
+from rightreasons.training.fit import fit
+from rightreasons.types import Batch
+
+PIXELS, SKIN = 784, 3 * 64 * 64
+R4 = {"optimizer": "adam", "scheduler": "constant"}
+MNIST = {**R4, "batch_size": 1000, "model_settings": {"hidden": [512]}}
+DERM = {**R4, "batch_size": 256, "data_settings": {"size": 64}, "model_settings": {"width": 1.0}}
+REFF = {
+    "model": "resnet50",
+    "weights": "resnet50-0676ba61.pth",
+    "optimizer": "sgd",
+    "lr": 0.01,
+    "momentum": 0.8,
+    "weight_decay": 1e-5,
+    "batch_size": 32,
+    "epochs": 50,
+    "scheduler": "constant",
+}
+FOUR = {"layers": ["layer1", "layer2", "layer3", "layer4"], "layer_weights": [15, 60, 250, 1000]}
+SQUARES = {
+    "model": "small_cnn",
+    "optimizer": "sgd",
+    "momentum": 0.9,
+    "lr": 0.01,
+    "batch_size": 128,
+    "epochs": 100,
+    "scheduler": "step",
+    "step_epochs": 25,
+    "step_factor": 0.5,
+    "settings": {"weight_decay": 5e-5},  # half of SGD's decay, as a weight of squares
+}
+RESNET32 = {
+    "optimizer": "sgd",
+    "momentum": 0.9,
+    "lr": 0.1,
+    "batch_size": 128,
+    "epochs": 300,
+    "scheduler": "step",
+    "step_epochs": 25,
+    "step_factor": 0.5,
+}
+LENET = {
+    "model": "lenet",
+    "optimizer": "adam",
+    "lr": 1e-3,
+    "weight_decay": 4e-5,
+    "epochs": 300,
+    "batch_size": 128,
+    "scheduler": "step",
+    "milestones": "100,150",
+    "step_factor": 0.1,
+}
+CELEBA = {
+    "model": "resnet50",
+    "weights": "resnet50-0676ba61.pth",
+    "optimizer": "sgd",
+    "momentum": 0.9,
+    "weight_decay": 1e-4,
+    "lr": 1e-4,
+    "batch_size": 512,
+    "epochs": 20,
+}
+BLOCKS = {"model": "mlp2", "epochs": 80, "lr": 1e-4, "scheduler": "constant"}
+
+PAPERS = {
+    # R4, public code: experiment_results/decoy_mnist_params.yaml and derma_mnist_params.yaml
+    ("r4-table1", "mnist-faint", "ERM"): {**MNIST, "lr": 0.01, "epochs": 30},
+    ("r4-table1", "mnist-faint", "R3"): {
+        **MNIST,
+        "lr": 0.025,
+        "epochs": 25,
+        "settings": {"weight": 10 / PIXELS, "weight_decay": 1e-3},
+    },
+    ("r4-table1", "mnist-ross", "Smooth-R3"): {
+        **MNIST,
+        "lr": 0.001,
+        "epochs": 15,
+        "settings": {"epsilon": 0.1, "num_samples": 7, "weight_decay": 1e-3},
+    },
+    ("r4-table1", "mnist-faint", "IBP-Ex"): {
+        **MNIST,
+        "lr": 0.075,
+        "epochs": 30,
+        "settings": {"weight": 4.0, "epsilon": 0.25, "weight_decay": 8e-4},
+    },
+    ("r4-table1", "mnist-faint", "IBP-Ex + R3"): {
+        **MNIST,
+        "lr": 0.01,
+        "epochs": 30,
+        "settings": {"weight": 2.1, "epsilon": 0.15, "weight_decay": 1.26e-3},
+    },
+    ("r4-table2", "mnist-faint", "Rand-R4"): {
+        **MNIST,
+        "lr": 0.001,
+        "epochs": 30,
+        "settings": {"epsilon": 0.5, "num_samples": 10, "weight_decay": 1.5e-3},
+    },
+    ("r4-table1", "mnist-faint", "Adv-R4"): {
+        **MNIST,
+        "lr": 0.002,
+        "epochs": 30,
+        "settings": {"epsilon": 0.5, "num_steps": 10, "weight_decay": 1.4e-3},
+    },
+    ("r4-mask-fraction", "mnist masks 20 %", "Cert-R4"): {
+        **MNIST,
+        "lr": 0.001,
+        "epochs": 25,
+        "settings": {"weight": 15 / PIXELS, "epsilon": 0.5, "norm": "l1"},
+    },
+    ("r4-table1", "derm", "R3"): {
+        **DERM,
+        "lr": 2e-6,
+        "epochs": 24,
+        "weight_decay": 1e-8,
+        "settings": {"weight": 1000.0, "class_weights": [1.3, 2.0272]},
+    },
+    ("r4-table1", "derm", "Rand-R4"): {
+        **DERM,
+        "lr": 1e-5,
+        "epochs": 11,
+        "weight_decay": 2e-5,
+        "settings": {"epsilon": 0.05, "num_samples": 8, "class_weights": [0.9, 2.0272]},
+    },
+    ("r4-model-size", "derm 4 convolutions", "Cert-R4"): {
+        **DERM,
+        "lr": 3e-4,
+        "epochs": 30,
+        "weight_decay": 2e-5,
+        "settings": {"weight": 1 / SKIN, "epsilon": 0.05, "class_weights": [1.07, 2.0272]},
+    },
+    ("decoy-mnist", "faint", "R3"): {**MNIST, "lr": 0.025, "epochs": 25},
+    # ReFF, section 4.1 and supplement, Table 4 (a)
+    ("reff-table3", "p = 0", "baseline"): {
+        **REFF,
+        "data_settings": {
+            "size": 224,
+            "digit_size": 223,
+            "textures": "dtd",
+            "background_classes": 37,
+            "num_train": 54000,
+            "num_validation": 6000,
+            "num_test": 10000,
+        },
+    },
+    ("reff-table3", "p = 0", "ReFF"): {**REFF, "settings": {"weight": 1.0, "ramp": 0.0, **FOUR}},
+    ("reff-table2", "digit 16", "ReFF (single layer)"): {
+        **REFF,
+        "settings": {"weight": 1000.0, "layers": ["layer4"], "layer_weights": [1.0]},
+        "data_settings": {"digit_size": 112},
+    },
+    ("reff-table3", "p = 0", "ReFF (L2)"): {**REFF, "settings": {"weight": 1e-6, **FOUR}},
+    ("reff-table3", "p = 0", "ABN"): {
+        "model_settings": {"backbone": "resnet50"},
+        "settings": {"weight": 10.0, "reduction": "sum"},
+    },
+    # MaskTune, section 3
+    ("masktune-figure2", "one square", "MaskTune"): SQUARES,
+    ("masktune-table5", "two squares", "3 iterations"): {
+        **SQUARES,
+        "strategy_settings": {"k": 2.0, "iterations": 3, "accumulate": False},
+    },
+    ("masktune-table4", "cifar10", "SR"): {**RESNET32, "model": "resnet32"},
+    ("masktune-table4", "cifar10", "SelectiveNet"): {
+        **RESNET32,
+        "model_settings": {"backbone": "resnet32", "hidden": 512},
+    },
+    ("masktune-celeba", "pretrained", "MaskTune"): CELEBA,
+    ("masktune-waterbirds", "pretrained", "Group DRO"): CELEBA,
+    # Alignment, section 5.1 and public code
+    ("alignment-table1", "lenet", "CE only"): LENET,
+    ("alignment-table1", "lenet", "l2 + cosine"): {
+        **LENET,
+        "settings": {"weight": 1.0, "l2_weight": pytest.approx(0.01 * 0.063)},
+    },
+    # Density, supplement 12
+    ("density-table1", "block-mnist", "Density (plain)"): BLOCKS,
+    ("density-table1", "block-mnist", "ST"): BLOCKS,
+    ("density-table2", "celeba", "Vanilla"): {
+        "model": "resnet34",
+        "epochs": 50,
+        "lr": 1e-4,
+        "data_settings": {"balance": "groups"},
+    },
+    ("density-table2", "waterbirds", "Group DRO + Density"): {
+        "model": "resnet34",
+        "epochs": 300,
+        "lr": 1e-5,
+        "data_settings": {"balance": "groups"},
+    },
+}
+OURS = ("defaults", "density-groups", "masktune-table1", "reff-decoy-ham", "reff-regimes")
+"""Suites without a table of a paper that has the same data."""
+
+
+@pytest.mark.parametrize("place", PAPERS, ids=" ".join)
+def test_settings_are_the_papers(place):
+    suite, variant, method = place
+    (line,) = list_lines(find_suite(suite), "paper", variants=[variant], methods=[method])
+    for cell in line.possible_cells():
+        for name, expected in PAPERS[place].items():
+            found = getattr(cell.config, name)
+            if isinstance(expected, dict):
+                found = {key: found.get(key) for key in expected}
+            assert found == expected, name
+
+
+def test_every_table_of_a_paper_is_compared():
+    shown = {suite for suite, _, _ in PAPERS}
+    # they have the cells, or the grids, of a table that is compared
+    shown |= {"density-figure4", "density-unseen", "masktune-table6"}
+    shown |= {"r4-corruption", "r4-weight-decay"}
+    assert shown | set(OURS) == {name.replace("_", "-") for name in SUITES}
+
+
+def miniature(config):
+    """Eight small images of noise, with the classes, groups and masks that the data have."""
+    size = 28 if config.model in ("mlp", "mlp2", "small_cnn", "derma_net") else 32
+    generator = torch.Generator().manual_seed(0)
+    shape = (8, 1 if config.data.endswith("mnist") and "biased" not in config.data else 3)
+    y = torch.arange(8) % 2
+    batch = Batch(
+        x=torch.rand(*shape, size, size, generator=generator),
+        y=y,
+        mask=(torch.rand(8, 1, size, size, generator=generator) > 0.9).float(),
+        group=torch.arange(8) % 4,
+    )
+    data = InMemory(batch, Card(name=config.data, valid_range=(0.0, 1.0)))
+    return Splits(train=data, val=data, test=data)
+
+
+def starts():
+    """One run for each net and recipe of the papers' budgets."""
+    found = {}
+    for suite in map(find_suite, SUITES):
+        if suite.name not in OURS:
+            for line in list_lines(suite, "paper"):
+                config = line.cell(0, 0).config
+                name = f"{suite.name} {line.method.name}"
+                found.setdefault((config.model, config.recipe), pytest.param(config, id=name))
+    return list(found.values())
+
+
+@pytest.mark.parametrize("config", starts())
+def test_every_run_trains_one_batch(config):
+    data = miniature(config)
+    slim = {"width": 0.125} if config.model.startswith(("attention", "derma", "resnet")) else {}
+    config = replace(
+        config,
+        model_settings={**config.model_settings, **slim},
+        settings={key: value for key, value in config.settings.items() if key != "class_weights"},
+        weights=None,
+        epochs=1,
+        batch_size=len(data.train),
+        step_epochs=None if config.step_epochs is None else 1,
+        milestones=None if config.milestones is None else "1",
+        select="none",
+    )
+    model, _ = config.start_model(data)
+    before = [weight.detach().clone() for weight in model.parameters()]
+    fitted = fit(
+        model, config.build_objective(), data.train, progress=False, **config.to_arguments()
+    )
+    assert fitted.history[-1]["updates"] == 1
+    assert any(not torch.equal(*pair) for pair in zip(before, model.parameters(), strict=True))
