@@ -31,6 +31,7 @@ __all__ = [
     "file_names",
     "with_mask_archive",
     "with_mask_files",
+    "with_masks",
     "write_masks",
 ]
 
@@ -210,6 +211,25 @@ def _match_files(data: Dataset, folder: Path) -> dict[int, Path]:
             *(", ".join(SUFFIXES), listed),
         )
     return masks
+
+
+def with_masks(data: Dataset, path: str | Path, *, polarity: str | None) -> Dataset:
+    """Read masks from an archive of `write_masks`, or from a folder of mask files.
+
+    Args:
+        data: Images ``(C, H, W)``.
+        path: The archive or the folder.
+        polarity: What white means in the files of a folder; an archive has a polarity of its own.
+    """
+    if not Path(path).is_dir():
+        return with_mask_archive(data, path)
+    if polarity is None:
+        raise InvalidSettingError(
+            f"Expected a polarity for the masks in {path}, but got none: `irrelevant` if white is "
+            "what the model must not look at, `relevant` if white is what it should look at "
+            "(--mask-polarity irrelevant)."
+        )
+    return with_mask_files(data, path, polarity=polarity)
 
 
 def write_masks(path: str | Path, data: Dataset) -> None:

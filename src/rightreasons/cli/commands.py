@@ -23,6 +23,9 @@ from rightreasons.cli.options import (
     PAIR_HELP,
     AsJson,
     DataDir,
+    Groups,
+    MaskPolarity,
+    Masks,
     Mean,
     Metrics,
     ModelName,
@@ -35,6 +38,7 @@ from rightreasons.cli.options import (
     Weights,
     print_result,
     read_metric_settings,
+    read_data_settings,
     read_model_settings,
     read_settings,
     selective_table,
@@ -101,6 +105,9 @@ def train(
     data: Annotated[str | None, typer.Option(help="Name of the data set.")] = None,
     data_dir: DataDir = None,
     set_data: SetData = None,
+    mask_polarity: MaskPolarity = None,
+    groups: Groups = None,
+    masks: Masks = None,
     recipe: Annotated[str, typer.Option(help="Name of the recipe.")] = "erm",
     set: Annotated[  # noqa: A002
         list[str] | None, typer.Option(help=PAIR_HELP.format("the recipe"))
@@ -138,7 +145,8 @@ def train(
         config = Config(
             data=data,
             data_dir=data_dir,
-            data_settings=read_settings(set_data),
+            data_settings=read_data_settings(set_data, mask_polarity, groups),
+            masks=masks,
             recipe=recipe,
             settings=read_settings(set),
             model=model,

@@ -2,12 +2,13 @@
 
 import inspect
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from rightreasons.core.checks import Registry, check_names
 from rightreasons.datasets import masks, sets
 from rightreasons.datasets.dataset import Splits
-from rightreasons.errors import DatasetNotFoundError, InvalidSettingError
+from rightreasons.errors import DatasetNotFoundError, InvalidSettingError, UnknownNameError
 
 __all__ = ["DATASETS", "MASK_SETTINGS", "apply_mask_settings", "describe", "load", "names"]
 
@@ -34,7 +35,7 @@ def load(
             ``num_masks``, as in `apply_mask_settings`.
 
     Raises:
-        UnknownNameError: There is no data set of that name.
+        UnknownNameError: There is no data set of that name. If a folder has it, the remedy is named.
         InvalidSettingError: The data set has no such setting, or does not take that value.
         DatasetNotFoundError: The data set needs a data directory.
 
@@ -45,6 +46,8 @@ def load(
         >>> len(few.train)
         200
     """
+    if name not in DATASETS:
+        raise UnknownNameError("data set", name, DATASETS, hint=_own_images(name))
     known = (*DATASETS.settings(name), *MASK_SETTINGS)
     check_names(f"settings of the data set {name!r}", settings, known)
     mask_settings = {key: settings.pop(key) for key in MASK_SETTINGS if key in settings}
@@ -53,7 +56,7 @@ def load(
         if data_dir is None:
             raise DatasetNotFoundError(
                 f"Expected a data directory for {name!r}, but got none. Pass `--data-dir DIR` on "
-                "the command line, or data_dir in Python."
+                f"the command line, or data_dir in Python.{_own_images(name)}"
             )
         folders.append(data_dir)
     splits = DATASETS.create(name, *folders, seed=seed, **settings)
@@ -119,6 +122,15 @@ MASK_SETTINGS = tuple(
     if name not in ("splits", "seed")
 )
 """The names of the mask settings, which every data set with masks takes."""
+
+
+def _own_images(name: str) -> str:
+    """How to name the user's own images, which a data set's name was tried for."""
+    folder = Path(name)
+    has_table = any((folder / f"data.{ending}").exists() for ending in ("csv", "parquet"))
+    kind = "image_folder" if folder.is_dir() and not has_table else "folder"
+    where = name if folder.is_dir() else "DIR"
+    return f" For images of your own: --data {kind} --data-dir {where}."
 
 
 def _needs_data_dir(name: str) -> bool:

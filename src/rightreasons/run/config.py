@@ -12,6 +12,7 @@ import yaml
 from torch import nn
 
 from rightreasons import models
+from rightreasons.annotators.mask_files import with_masks
 from rightreasons.core.checks import Registry, check_names, check_types
 from rightreasons.core.files import (
     Unreadable,
@@ -22,6 +23,7 @@ from rightreasons.core.files import (
     write_atomically,
 )
 from rightreasons.datasets import Dataset, Splits, load
+from rightreasons.datasets.registry import DATASETS
 from rightreasons.errors import CheckpointMismatchError, InvalidSettingError, RunNotFoundError
 from rightreasons.metrics import Metric, create_metric, suitable
 from rightreasons.models import LoadedWeights, load_weights
@@ -71,6 +73,9 @@ class Choices:
             ``"auto"`` is that of `default_model` for the data's shape.
         weights: File with the weights to begin with; None draws them.
         data_dir: Folder with the data set's files, if it needs any.
+        masks: Masks of the training images, in place of their own: the file that
+            `rightreasons annotate --rest` wrote, or a folder of mask files, whose polarity is the
+            ``mask_polarity`` of the data settings. None leaves their own.
         data_settings: Settings of the data set. Its seed is the run's unless given here.
         settings: Settings of the recipe.
         model_settings: Settings of the model.
@@ -88,6 +93,7 @@ class Choices:
     model: str = "auto"
     weights: str | None = None
     data_dir: str | None = None
+    masks: str | None = None
     data_settings: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     model_settings: dict[str, Any] = field(default_factory=dict)
@@ -124,11 +130,12 @@ class Config(TrainingSettings, Choices):
 
     def with_whole_paths(self) -> Self:
         """The same configuration with whole paths of the data, the model's code and the weights."""
-        folder, weights = (
-            path if path is None else str(Path(path).expanduser().resolve())
-            for path in (self.data_dir, self.weights)
-        )
-        return replace(self, data_dir=folder, weights=weights, model=absolute_name(self.model))
+        paths = {name: getattr(self, name) for name in ("data_dir", "masks", "weights")}
+        whole = {
+            name: None if path is None else str(Path(path).expanduser().resolve())
+            for name, path in paths.items()
+        }
+        return replace(self, **whole, model=absolute_name(self.model))
 
     def for_data(self, data: Splits) -> Config:
         """The same configuration, with what it leaves open chosen by the data.
@@ -146,7 +153,13 @@ class Config(TrainingSettings, Choices):
         """Load the data set, with the run's seed unless the settings have another."""
         _refuse_reserved("data_settings", self.data_settings, ("name", "data_dir"))
         settings = {"seed": self.seed, **self.data_settings}
-        return load(self.data, data_dir=self.data_dir, **settings)
+        if self.masks is None:
+            return load(self.data, data_dir=self.data_dir, **settings)
+        polarity = str(settings.get("mask_polarity", "")) or None
+        if polarity is not None and "mask_polarity" not in DATASETS.settings(self.data):
+            del settings["mask_polarity"]  # that of the files, not of the data set
+        data = load(self.data, data_dir=self.data_dir, **settings)
+        return replace(data, train=with_masks(data.train, self.masks, polarity=polarity))
 
     def build_model(self, data: Splits) -> nn.Module:
         """Build the untrained model for the classes, channels and size of the data."""
