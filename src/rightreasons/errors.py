@@ -126,7 +126,8 @@ class UnknownNameError(RightReasonsError, ValueError):
         nearest = f" Did you mean {' or '.join(repr(match) for match in near)}?" if near else ""
         article = "an" if kind[0] in "aeiou" else "a"
         super().__init__(
-            f"Expected {article} {kind}, but got {name!r}.{nearest}{hint} Known: {', '.join(names)}."
+            f"Expected {article} {kind}, but got {name!r}.{nearest}{hint} "
+            f"Known: {', '.join(names)}."
         )
         self.kind, self.name, self.known, self.nearest = kind, name, names, near
         self.hint = hint

@@ -63,7 +63,7 @@ MaskPolarity = Annotated[
 Masks = Annotated[
     str | None,
     typer.Option(
-        help="Masks of the training images: the file of `annotate --rest`, or a folder of PNG files."
+        help="Masks of training images: the file of `annotate --rest`, or a folder of PNG files."
     ),
 ]
 Metrics = Annotated[

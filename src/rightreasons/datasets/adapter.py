@@ -56,8 +56,8 @@ def adapt_torch(data: object, *, workers: int, seed: int) -> Dataset:
     if isinstance(data, Mapping):
         raise InvalidBatchError(
             f"Expected {ACCEPTED}, but got a {type(data).__name__} with "
-            f"{', '.join(map(str, data))}. Pass one part of it, such as data['train'], or arrays as "
-            "a tuple."
+            f"{', '.join(map(str, data))}. Pass one part of it, such as data['train'], or arrays "
+            "as a tuple."
         )
     is_torch = isinstance(data, torch_data.Dataset) or _is_huggingface(data)
     if isinstance(data, torch_data.IterableDataset) or not is_torch:

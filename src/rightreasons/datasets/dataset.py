@@ -313,9 +313,9 @@ def as_dataset(data: object, *, workers: int = 0, seed: int = 0) -> Dataset:
     - The items of a map-style torch data set, or of Hugging Face's `datasets`, are tuples
       ``(x, y[, mask[, group]])`` or dicts. The keys of a dict are ``x``, ``input``, ``image``,
       ``img`` or ``pixel_values``, then ``y``, ``label`` or ``labels``, and optionally ``mask`` and
-      ``group``; other keys are ignored. A Pillow image of 8 bits is divided by 255. A mask of None means not annotated; a group of None or
-      -1 means unknown. Batches are collated when they are taken. Labels and groups are read once,
-      from all items, when they are first needed.
+      ``group``; other keys are ignored. A Pillow image of 8 bits is divided by 255. A mask of None
+      means not annotated; a group of None or -1 means unknown. Batches are collated when they are
+      taken. Labels and groups are read once, from all items, when they are first needed.
 
     Args:
         data: One of these.

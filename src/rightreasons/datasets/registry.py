@@ -35,7 +35,7 @@ def load(
             ``num_masks``, as in `apply_mask_settings`.
 
     Raises:
-        UnknownNameError: There is no data set of that name. If a folder has it, the remedy is named.
+        UnknownNameError: There is no data set of that name.
         InvalidSettingError: The data set has no such setting, or does not take that value.
         DatasetNotFoundError: The data set needs a data directory.
 

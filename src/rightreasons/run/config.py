@@ -130,12 +130,12 @@ class Config(TrainingSettings, Choices):
 
     def with_whole_paths(self) -> Self:
         """The same configuration with whole paths of the data, the model's code and the weights."""
-        paths = {name: getattr(self, name) for name in ("data_dir", "masks", "weights")}
-        whole = {
-            name: None if path is None else str(Path(path).expanduser().resolve())
-            for name, path in paths.items()
-        }
-        return replace(self, **whole, model=absolute_name(self.model))
+        data_dir, masks, weights = (
+            path if path is None else str(Path(path).expanduser().resolve())
+            for path in (self.data_dir, self.masks, self.weights)
+        )
+        model = absolute_name(self.model)
+        return replace(self, data_dir=data_dir, masks=masks, weights=weights, model=model)
 
     def for_data(self, data: Splits) -> Config:
         """The same configuration, with what it leaves open chosen by the data.
