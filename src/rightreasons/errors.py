@@ -113,21 +113,24 @@ class UnknownNameError(RightReasonsError, ValueError):
         kind: Kind of thing, such as ``"recipe"``.
         name: The unknown name.
         known: All known names.
+        hint: What else the user may have meant, as a sentence after a space.
 
     Example:
         >>> print(UnknownNameError("recipe", "r33", ["erm", "r3"]))
         Expected a recipe, but got 'r33'. Did you mean 'r3'? Known: erm, r3.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
         names = sorted(known)
         near = difflib.get_close_matches(name.replace("-", "_"), names, n=3, cutoff=0.5)
-        hint = f" Did you mean {' or '.join(repr(match) for match in near)}?" if near else ""
+        nearest = f" Did you mean {' or '.join(repr(match) for match in near)}?" if near else ""
         article = "an" if kind[0] in "aeiou" else "a"
         super().__init__(
-            f"Expected {article} {kind}, but got {name!r}.{hint} Known: {', '.join(names)}."
+            f"Expected {article} {kind}, but got {name!r}.{nearest}{hint} "
+            f"Known: {', '.join(names)}."
         )
         self.kind, self.name, self.known, self.nearest = kind, name, names, near
+        self.hint = hint
 
-    def __reduce__(self) -> tuple[type, tuple[str, str, list[str]]]:
-        return type(self), (self.kind, self.name, self.known)
+    def __reduce__(self) -> tuple[type, tuple[str, str, list[str], str]]:
+        return type(self), (self.kind, self.name, self.known, self.hint)

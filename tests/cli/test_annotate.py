@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -70,6 +71,22 @@ def test_writes_all_masks(images):
         assert kept["mask"][0, 0].tolist() == [0, 0] + [255] * 6
         assert kept["files"].tolist() == [f"i{number}.png" for number in range(10)]
     assert len(list((images / "cache").iterdir())) == 1
+    own = ["--data", "folder", "--data-dir", images, "--model", "mlp", "--recipe", "r3"]
+    train = ["train", *own, "--epochs", 1, "--metrics", "accuracy", "--json", "--masks"]
+    guided = json.loads(rightreasons(*train, out, "--out", images / "a").stdout)
+    assert "r3" in guided[0]["terms"]
+    drawn = [images / "masks", "--mask-polarity", "relevant"]
+    done = rightreasons(*train, *drawn, "--out", images / "b")
+    assert done.exit_code == 0 and "- /" in (images / "b" / "config.yaml").read_text()
+    for path, words in (
+        (
+            images / "masks",
+            "Expected to know what is white in the masks of .*--mask-polarity irrelevant",
+        ),
+        (images / "none.npz", "there is none. Name one .--masks.*`rightreasons annotate --rest"),
+    ):
+        failed = rightreasons(*train, path, "--out", images / "c")
+        assert re.search(words, str(failed.exception))
 
 
 @pytest.mark.parametrize(

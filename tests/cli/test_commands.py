@@ -111,6 +111,15 @@ def test_help_explains(command):
     [
         (["train", "--out", "RUN"], "Expected --data NAME, but got none"),
         (["train", "--data", "decoy-digitz", "--out", "RUN"], "Did you mean 'decoy_digits'"),
+        (
+            ["train", "--data", "src", "--out", "RUN"],
+            "images of your own: --data image_folder --data-dir src",
+        ),
+        (
+            ["train", "--data", "pets-tag", "--out", "RUN"],
+            "images of your own: --data folder --data-dir DIR",
+        ),
+        (["train", *TRAIN, "--groups", "site", "--out", "RUN"], "but got groups"),
         (["train", *TRAIN, "--recipe", "r4x", "--out", "RUN"], "Expected a recipe, but got 'r4x'"),
         (["train", *TRAIN, "--set", "weight", "--out", "RUN"], "name=value, but got 'weight'"),
         (["train", *TRAIN, "--set", "weight=[1", "--out", "RUN"], "after =, but got 'weight=[1'"),

@@ -1,6 +1,6 @@
 import pytest
 
-from rightreasons.cli.options import read_settings, split_names
+from rightreasons.cli.options import read_data_settings, read_settings, split_names
 from rightreasons.errors import InvalidSettingError
 
 
@@ -33,3 +33,13 @@ def test_names_with_commas():
 def test_what_is_no_setting(pair, words):
     with pytest.raises(InvalidSettingError, match=words):
         read_settings([pair])
+
+
+def test_a_polarity_is_said_once():
+    assert read_data_settings(["size=8"], "relevant", "label,site") == {
+        "size": 8,
+        "mask_polarity": "relevant",
+        "groups": "label,site",
+    }
+    with pytest.raises(InvalidSettingError, match="--mask-polarity or --set-data mask_polarity="):
+        read_data_settings(["mask_polarity=relevant"], "irrelevant", None)

@@ -3,6 +3,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from tests.datasets.miniature import WORKER_WARNINGS
 from torch.utils import data as torch_data
 
@@ -48,7 +49,13 @@ def test_data_sets_pass_through():
 
 @pytest.mark.parametrize(
     "data",
-    [Batch(x=X, y=Y, mask=MASK, group=GROUP), torch_data.TensorDataset(X, Y, MASK, GROUP)],
+    [
+        Batch(x=X, y=Y, mask=MASK, group=GROUP),
+        torch_data.TensorDataset(X, Y, MASK, GROUP),
+        torch_data.DataLoader(torch_data.TensorDataset(X, Y, MASK, GROUP), 2, shuffle=True),
+        tuple(part.numpy() for part in (X, Y, MASK, GROUP)),
+        [X, Y, MASK, GROUP],
+    ],
 )
 def test_tensors_are_held_in_memory(data):
     adapted = as_dataset(data)
@@ -89,6 +96,28 @@ def test_missing_masks_and_groups_are_unknown():
     assert batch.group.tolist() == [2, -1]
 
 
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_pictures_of_eight_bits_are_scaled(mode):
+    pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
+    picture = Image.fromarray(pixels if mode == "RGB" else pixels[..., 0])
+    x = as_dataset(Items({"image": picture, "labels": 1})).take(torch.tensor([0])).x[0]
+    expected = pixels.transpose(2, 0, 1) if mode == "RGB" else pixels[None, ..., 0]
+    assert torch.equal(x, torch.from_numpy(expected.copy()) / 255)
+    with pytest.raises(InvalidBatchError, match="mode RGB, or L for grey, but that of item 0 has"):
+        as_dataset(Items({"image": picture.convert("RGBA"), "label": 1}))
+
+
+def test_data_sets_of_hugging_face():
+    datasets = pytest.importorskip("datasets")
+    pictures = [Image.fromarray(np.full((4, 4, 3), 51 * n, dtype=np.uint8)) for n in range(3)]
+    hub = datasets.Dataset.from_dict({"image": pictures, "label": [0, 2, 1], "site": list("abc")})
+    data = as_dataset(hub)
+    assert data.labels.tolist() == [0, 2, 1] and data.card.shape == (3, 4, 4)
+    torch.testing.assert_close(data.take(torch.tensor([1])).x.mean(), torch.tensor(0.2))
+    with pytest.raises(InvalidBatchError, match="a DatasetDict with train. Pass one part"):
+        as_dataset(datasets.DatasetDict(train=hub))
+
+
 def test_the_digest_follows_the_content():
     assert as_dataset(tuples()).digest() == as_dataset(dicts()).digest()
     other = tuples()
@@ -104,10 +133,18 @@ class Stream(torch_data.IterableDataset):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (torch_data.DataLoader(tuples()), "got a DataLoader. Pass its dataset: loader.dataset"),
+        (torch_data.DataLoader(tuples(), collate_fn=list), "collate_fn of its own.*loader.dataset"),
+        (
+            torch_data.DataLoader(tuples(), sampler=torch_data.SubsetRandomSampler([0])),
+            "a sampler or a collate_fn of its own",
+        ),
+        (
+            {"train": tuples()},
+            r"got a dict with train. Pass one part of it, such as data\['train'\]",
+        ),
         (Splits(InMemory(Batch(x=X, y=Y)), None, InMemory(Batch(x=X, y=Y))), "Pass one of its"),
-        (Stream(), "map-style torch data set of tuples .* but got Stream"),
-        ((X, Y), "map-style torch data set of tuples .* but got tuple"),
+        (Stream(), "map-style torch or Hugging Face data set of tuples .* but got Stream"),
+        ((X.tolist(), Y), "arrays .x, y.* but got tuple"),
         (Items(), "length of at least 1, but got Items of length 0"),
         (torch_data.Dataset(), "length of at least 1, but got Dataset without one"),
         (Items(X[0]), "but item 0 is a Tensor"),

@@ -152,6 +152,18 @@ def test_a_head_of_zeros_hides_nothing(nets, x):
     assert not net.head.weight.any()
 
 
+def test_a_dead_layer_hides_none_before_it(x):
+    net = nn.Sequential(
+        *(nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU(), nn.Conv2d(4, 4, 3, 2, 1), nn.ReLU()),
+        *(nn.Flatten(), nn.Linear(256, 2)),
+    )
+    alive = resolution_layers(net, x)
+    dying = nn.Sequential(*net)
+    with torch.no_grad():
+        dying[2].bias.fill_(-100.0)
+    assert resolution_layers(dying, x) == alive == ["1", "3"]
+
+
 def test_layers_behind_dropout_are_read_before_it(x):
     net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Dropout(0.5), nn.Flatten(), nn.Linear(3600, 2))
     assert last_spatial_layer(net, x) == "0"

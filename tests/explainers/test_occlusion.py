@@ -33,6 +33,18 @@ def test_runs_of_columns_and_of_tokens():
     torch.testing.assert_close(attribution, drops.expand(2, 4, 3).detach())
 
 
+def test_signals_and_embeddings_are_told_apart():
+    """A window covers all channels of a signal, or whole embeddings."""
+    net = nn.Sequential(nn.Flatten(), nn.Linear(12, 2)).double()
+    x, y = torch.rand(2, 3, 4, dtype=torch.float64), torch.tensor([0, 1])
+    drops = (net[1].weight[y] * x.flatten(1)).reshape(2, 3, 4).detach()
+    for axis, summed in ((1, 1), (-1, 2)):
+        attribution = Occlusion(window=1, channel_axis=axis)(net, x, y)
+        torch.testing.assert_close(attribution, drops.sum(summed, keepdim=True).expand(2, 3, 4))
+    with pytest.raises(InvalidSettingError, match=r"for samples \(3, 4\), but got none: it is 1"):
+        Occlusion()(net, x, y)
+
+
 def test_it_is_for_evaluation_only(x, y):
     with pytest.raises(InvalidSettingError, match="`create_graph=False` for Occlusion"):
         Occlusion()(twins.cnn(nn.ReLU), x, y, create_graph=True)

@@ -9,6 +9,8 @@ import typer
 from rightreasons.cli.options import (
     AsJson,
     DataDir,
+    Groups,
+    MaskPolarity,
     Mean,
     Metrics,
     ModelName,
@@ -18,8 +20,8 @@ from rightreasons.cli.options import (
     Std,
     Weights,
     print_result,
+    read_data_settings,
     read_model_settings,
-    read_settings,
     split_names,
 )
 from rightreasons.run.adopt import adopt_run
@@ -34,6 +36,8 @@ def adopt(
     model: ModelName,
     data_dir: DataDir = None,
     set_data: SetData = None,
+    mask_polarity: MaskPolarity = None,
+    groups: Groups = None,
     set_model: SetModel = None,
     weights: Weights = None,
     mean: Mean = None,
@@ -46,7 +50,7 @@ def adopt(
     config = Config(
         data=data,
         data_dir=data_dir,
-        data_settings=read_settings(set_data),
+        data_settings=read_data_settings(set_data, mask_polarity, groups),
         recipe=AS_IT_IS,
         model=model,
         model_settings=read_model_settings(set_model, mean, std),

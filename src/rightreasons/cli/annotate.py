@@ -23,6 +23,7 @@ from rightreasons.cli.options import (
     PAIR_HELP,
     AsJson,
     DataDir,
+    MaskPolarity,
     SetData,
     print_result,
     read_settings,
@@ -51,9 +52,7 @@ def annotate(
     num_annotations: Annotated[
         int | None, typer.Option(help="Masks of each class to learn from; all if not given.")
     ] = None,
-    mask_polarity: Annotated[
-        str | None, typer.Option(help="Meaning of white in mask files: irrelevant or relevant.")
-    ] = None,
+    mask_polarity: MaskPolarity = None,
     data_dir: DataDir = None,
     set_data: SetData = None,
     set: Annotated[  # noqa: A002

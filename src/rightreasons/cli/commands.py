@@ -25,6 +25,9 @@ from rightreasons.cli.options import (
     PAIR_HELP,
     AsJson,
     DataDir,
+    Groups,
+    MaskPolarity,
+    Masks,
     Mean,
     Metrics,
     ModelName,
@@ -36,6 +39,7 @@ from rightreasons.cli.options import (
     Std,
     Weights,
     print_result,
+    read_data_settings,
     read_metric_settings,
     read_model_settings,
     read_settings,
@@ -105,6 +109,9 @@ def train(
     data: Annotated[str | None, typer.Option(help="Name of the data set.")] = None,
     data_dir: DataDir = None,
     set_data: SetData = None,
+    mask_polarity: MaskPolarity = None,
+    groups: Groups = None,
+    masks: Masks = None,
     recipe: Annotated[str, typer.Option(help="Name of the recipe.")] = "erm",
     set: Annotated[  # noqa: A002
         list[str] | None, typer.Option(help=PAIR_HELP.format("the recipe"))
@@ -142,7 +149,9 @@ def train(
         config = Config(
             data=data,
             data_dir=data_dir,
-            data_settings=read_settings(set_data),
+            data_settings=read_data_settings(set_data, None if masks else mask_polarity, groups),
+            masks=masks or [],
+            mask_polarity=mask_polarity if masks else None,
             recipe=recipe,
             settings=read_settings(set),
             model=model,

@@ -25,6 +25,9 @@ from rightreasons.training.distributed import is_main_process
 __all__ = [
     "AsJson",
     "DataDir",
+    "Groups",
+    "MaskPolarity",
+    "Masks",
     "Mean",
     "Metrics",
     "ModelName",
@@ -37,6 +40,7 @@ __all__ = [
     "Std",
     "Weights",
     "print_result",
+    "read_data_settings",
     "read_metric_settings",
     "read_model_settings",
     "read_settings",
@@ -49,6 +53,19 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")]
 DataDir = Annotated[str | None, typer.Option(help="Folder with the data set's files.")]
+Groups = Annotated[
+    str | None,
+    typer.Option(help="Columns of the table that make the groups, with commas: label,site."),
+]
+MaskPolarity = Annotated[
+    str | None, typer.Option(help="Meaning of white in mask files: irrelevant or relevant.")
+]
+Masks = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Masks in place of the data's: a folder, or the file of `annotate --rest`; repeat."
+    ),
+]
 Metrics = Annotated[
     str | None,
     typer.Option(help="Names of metrics, with commas; all that suit the data if not given."),
@@ -132,6 +149,25 @@ def read_settings(pairs: Sequence[str] | None) -> dict[str, Any]:
         if not equals or not name:
             raise InvalidSettingError(f"Expected a setting as name=value, but got {pair!r}.")
         settings[name.replace("-", "_")] = _value(pair, value)
+    return settings
+
+
+def read_data_settings(
+    pairs: Sequence[str] | None, mask_polarity: str | None, groups: str | None
+) -> dict[str, Any]:
+    """Read settings of a data set, with those that have options of their own.
+
+    Example:
+        >>> read_data_settings(["size=64"], "irrelevant", None)
+        {'size': 64, 'mask_polarity': 'irrelevant'}
+    """
+    settings = read_settings(pairs)
+    for name, value in (("mask_polarity", mask_polarity), ("groups", groups)):
+        if value is not None and settings.setdefault(name, value) != value:
+            raise InvalidSettingError(
+                f"Expected --{name.replace('_', '-')} or --set-data {name}=..., but got both. "
+                "Leave one out."
+            )
     return settings
 
 

@@ -391,15 +391,19 @@ class Splits:
 
 
 def as_dataset(data: object, *, workers: int = 0, seed: int = 0) -> Dataset:
-    """Make a data set from a batch or a torch data set.
+    """Make a data set from a batch, from arrays or from a data set of another library.
 
     - A `Dataset` is returned as it is.
     - A `Batch` is kept in memory; so is a torch `TensorDataset` of x, y[, mask[, group]].
-    - The items of a map-style torch data set are tuples ``(x, y[, mask[, group]])`` or dicts.
-      The keys of a dict are ``x`` or ``input``, ``y`` or ``label``, and optionally ``mask`` and
-      ``group``; other keys are ignored. A mask of None means not annotated; a group of None or
-      -1 means unknown. Batches are collated when they are taken. Labels and groups are read once,
-      from all items, when they are first needed.
+      So are arrays or tensors ``(x, y[, mask[, group]])``.
+    - A torch `DataLoader` stands for its data set. One with a sampler or a ``collate_fn`` of its
+      own is refused.
+    - The items of a map-style torch data set, or of Hugging Face's `datasets`, are tuples
+      ``(x, y[, mask[, group]])`` or dicts. The keys of a dict are ``x``, ``input``, ``image``,
+      ``img`` or ``pixel_values``, then ``y``, ``label`` or ``labels``, and optionally ``mask`` and
+      ``group``; other keys are ignored. A Pillow image of 8 bits is divided by 255. A mask of None
+      means not annotated; a group of None or -1 means unknown. Batches are collated when they are
+      taken. Labels and groups are read once, from all items, when they are first needed.
 
     Args:
         data: One of these.

@@ -3,13 +3,14 @@
 import inspect
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from rightreasons.core.checks import Registry, check_choice, check_names
 from rightreasons.datasets import masks, sets
 from rightreasons.datasets.dataset import Splits
 from rightreasons.datasets.wrappers import Balanced
-from rightreasons.errors import DatasetNotFoundError, InvalidSettingError
+from rightreasons.errors import DatasetNotFoundError, InvalidSettingError, UnknownNameError
 
 __all__ = [
     "BALANCE",
@@ -59,6 +60,8 @@ def load(
         >>> len(few.train)
         200
     """
+    if name not in DATASETS:
+        raise UnknownNameError("data set", name, DATASETS, hint=_own_images(name))
     known = (*DATASETS.settings(name), *MASK_SETTINGS, BALANCE)
     check_names(f"settings of the data set {name!r}", settings, known)
     balance = settings.pop(BALANCE, None)
@@ -68,7 +71,7 @@ def load(
         if data_dir is None:
             raise DatasetNotFoundError(
                 f"Expected a data directory for {name!r}, but got none. Pass `--data-dir DIR` on "
-                "the command line, or data_dir in Python."
+                f"the command line, or data_dir in Python.{_own_images(name)}"
             )
         folders.append(data_dir)
     splits = DATASETS.create(name, *folders, seed=seed, **settings)
@@ -138,6 +141,15 @@ MASK_SETTINGS = tuple(
     if name not in ("splits", "seed")
 )
 """The names of the mask settings, which every data set with masks takes."""
+
+
+def _own_images(name: str) -> str:
+    """How to name the user's own images, which a data set's name was tried for."""
+    folder = Path(name)
+    has_table = any((folder / f"data.{ending}").exists() for ending in ("csv", "parquet"))
+    kind = "image_folder" if folder.is_dir() and not has_table else "folder"
+    where = name if folder.is_dir() else "DIR"
+    return f" For images of your own: --data {kind} --data-dir {where}."
 
 
 def _needs_data_dir(name: str) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, final
+from typing import ClassVar, Literal, final
 
 import torch
 from torch import Tensor
 from typing_extensions import override
 
-from rightreasons.core.checks import check_integer
+from rightreasons.core.checks import check_choice, check_integer
 from rightreasons.errors import InvalidSettingError
 from rightreasons.explainers.explainer import Explainer
 from rightreasons.explainers.gradients import stacked_rows
@@ -26,8 +26,9 @@ class Occlusion(Explainer):
     .. math:: h_i(x) = \frac{1}{|W_i|} \sum_{w \in W_i} t(x) - t(x \text{ with } w \text{ covered})
 
     :math:`W_i` are the windows that hold feature i. A window is a square of pixels over all
-    channels, a run of numeric columns, or a run of tokens. It is for evaluation only: it needs many
-    passes, so `create_graph` is refused.
+    channels, a run of numeric columns, or a run of tokens. Samples with two axes are signals
+    ``(N, C, T)`` or embeddings ``(N, T, E)``: ``channel_axis`` says which. It is for evaluation
+    only: it needs many passes, so `create_graph` is refused.
 
     Differs from the paper: overlapping windows are averaged, not kept apart.
 
@@ -35,6 +36,8 @@ class Occlusion(Explainer):
         window: Side of the window, in pixels, columns or tokens.
         stride: Distance between windows, at most ``window``; None takes ``window``.
         value: The value that covers a window, in units of the input (or of embeddings).
+        channel_axis: The axis that a window covers whole: 1 for images and signals, -1 for
+            embeddings. None is 1, but refuses samples with two axes.
         max_rows: The most rows in one stacked pass; None fits a memory budget, 256 at most.
         target: The number of the prediction that is explained.
 
@@ -56,6 +59,7 @@ class Occlusion(Explainer):
         window: int = 4,
         stride: int | None = None,
         value: float = 0.0,
+        channel_axis: Literal[1, -1] | None = None,
         max_rows: int | None = None,
         target: Target | str = Target.LOGIT,
     ) -> None:
@@ -67,6 +71,7 @@ class Occlusion(Explainer):
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidSettingError(f"Expected `value` to be a number, but got {value!r}.")
         self.value = float(value)
+        self.channel_axis = check_choice("channel_axis", channel_axis, (None, 1, -1))
         self.max_rows = None if max_rows is None else check_integer("max_rows", max_rows)
 
     @override
@@ -90,12 +95,22 @@ class Occlusion(Explainer):
 
     def _corners(self, features: Tensor, *, has_tokens: bool) -> tuple[Tensor, Sequence[int]]:
         """The first indices of the windows, ``(K, axes)``, and the axes along which they move."""
-        axes = [1] if has_tokens or features.ndim == 2 else range(2, features.ndim)
+        axes = self._window_axes(features, has_tokens=has_tokens)
         # The last window is the first one that reaches the end.
         reaches = [max(1, features.shape[axis] - self.window + self.stride) for axis in axes]
         starts = [torch.arange(0, reach, self.stride) for reach in reaches]
         corners = torch.cartesian_prod(*starts).reshape(-1, len(starts))
         return corners.to(features.device), axes
+
+    def _window_axes(self, features: Tensor, *, has_tokens: bool) -> Sequence[int]:
+        if has_tokens or features.ndim == 2:
+            return [1]
+        if features.ndim == 3 and self.channel_axis is None:
+            raise InvalidSettingError(
+                f"Expected `channel_axis` for samples {tuple(features.shape[1:])}, but got none: "
+                "it is 1 for signals (N, C, T), -1 for embeddings (N, T, E)."
+            )
+        return range(1, features.ndim - 1) if self.channel_axis == -1 else range(2, features.ndim)
 
     def _cover(self, corners: Tensor, features: Tensor, axes: Sequence[int]) -> Tensor:
         """True inside each row's window; ``(R, *S)``, of length 1 along other axes."""

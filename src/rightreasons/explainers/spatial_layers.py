@@ -240,7 +240,11 @@ def _read_layouts(
 def _layers_that_count(
     logits: Tensor, outputs: Mapping[str, Tensor], layouts: Mapping[str, Layout]
 ) -> set[str]:
-    """The layers on whose places the logits depend."""
+    """The layers on whose places the logits depend.
+
+    A gradient that is zero at all places but not at a class token tells that places do not count. A
+    gradient of zeros alone tells nothing: a unit behind the layer may be dead for this image.
+    """
     if not outputs:
         return set()
     generator = torch.Generator().manual_seed(0)
@@ -252,8 +256,11 @@ def _layers_that_count(
         )
     named = zip(outputs, gradients, strict=True)
     given = {name: gradient for name, gradient in named if gradient is not None}
-    alive = {name for name, gradient in given.items() if bool(layouts[name](gradient).any())}
-    return alive or set(given)  # all maps of a dead net are zero, whichever layer is taken
+    return {
+        name
+        for name, gradient in given.items()
+        if bool(layouts[name](gradient).any()) or not bool(gradient.any())
+    }
 
 
 def _computed(modules: Mapping[str, nn.Module], outputs: Mapping[str, Tensor]) -> list[str]:

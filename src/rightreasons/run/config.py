@@ -71,7 +71,8 @@ class Choices:
         weights: File with the weights to begin with, here or in ``data_dir``; None draws them.
         data_dir: Folder with the data set's files, if it needs any.
         data_settings: Settings of the data set. Its seed is the run's unless given here.
-        masks: Folders of masks that replace those of the data, joined; see `with_masks`.
+        masks: Folders of masks that replace those of the data, or files of
+            `rightreasons annotate --rest` for training data, joined; see `with_masks`.
         mask_polarity: What is white in masks of folders that do not say it.
         settings: Settings of the recipe.
         model_settings: Settings of the model.

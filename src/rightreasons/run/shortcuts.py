@@ -77,7 +77,8 @@ def read_shortcuts(paths: Sequence[str], polarity: str | None = None) -> list[Sh
     mask has nothing to mask.
 
     Args:
-        paths: Folders of masks; the word ``colour`` is the colour of whole images.
+        paths: Folders of masks, or archives of masks of training data; the word ``colour`` is the
+            colour of whole images.
         polarity: What is white in masks of folders that do not say it.
     """
     found: list[Shortcut] = []
@@ -96,10 +97,13 @@ def _read_shortcut(path: str, polarity: str | None) -> Shortcut:
     folder = Path(path)
     if path == COLOUR:
         return Shortcut(COLOUR, path, "colour")
+    if folder.is_file():
+        return Shortcut(folder.stem, path)
     if not folder.is_dir():
         raise DatasetNotFoundError(
             f"Expected a folder with masks at {path}, but there is none. Name one (--masks), such "
-            f"as `rightreasons audit accept` writes, or the word {COLOUR}."
+            "as `rightreasons audit accept` writes, the file of `rightreasons annotate --rest`, or "
+            f"the word {COLOUR}."
         )
     try:
         told = read_json(folder / ABOUT)
@@ -173,6 +177,10 @@ def _mask_part(part: Dataset, split: str, shortcuts: Sequence[Shortcut]) -> Data
 
 def _read_masks(part: Dataset, split: str, shortcut: Shortcut) -> Dataset:
     folder = Path(shortcut.path)
+    if folder.is_file():
+        if split != "train":
+            raise DatasetNotFoundError(f"Expected masks of {split} data, but {folder} has none.")
+        return with_mask_archive(part, folder)
     if (folder / f"{split}.npz").is_file():
         return with_mask_archive(part, folder / f"{split}.npz")
     if any((folder / f"{one}.npz").is_file() for one in ("train", "val", "test")):
