@@ -16,7 +16,8 @@ from torch import nn, optim
 
 import rightreasons as rr
 import timing
-from rightreasons.datasets import as_dataset
+from rightreasons.datasets import Card, Dataset, InMemory, as_dataset
+from rightreasons.datasets.dataset import TextCard
 from rightreasons.models import Abstaining, attention_branch, create, with_softplus
 from rightreasons.objectives.recipes import RECIPES
 
@@ -26,6 +27,14 @@ IMAGES = ("abn", "reff", "reff_l1", "reff_l2")
 
 def model_and_batch(name: str) -> tuple[nn.Module, rr.Batch]:
     """Return a small net that suits a recipe, and a batch with masks and groups."""
+    if name.startswith("token_"):
+        tokens = torch.randint(3, 20, (9, 7))
+        attention = torch.ones_like(tokens)
+        masked = (torch.rand(9, 7) < 0.3).float()
+        texts = rr.Batch(
+            x=tokens, y=torch.arange(9) % 3, mask=masked, inputs={"attention_mask": attention}
+        )
+        return rr.models.text_mlp(vocabulary=20, classes=3, width=8), texts
     channels, side = (3, 16) if name in IMAGES else (1, 8)
     batch = rr.Batch(
         x=torch.rand(9, channels, side, side),
@@ -44,12 +53,20 @@ def model_and_batch(name: str) -> tuple[nn.Module, rr.Batch]:
     return with_softplus(model, 3.0), batch  # a Hessian is not zero
 
 
+def data_of(batch: rr.Batch) -> Dataset:
+    """Return the data of a batch; texts say which words may take the place of masked ones."""
+    if batch.x.dtype.is_floating_point:
+        return as_dataset(batch)
+    text = TextCard(20, mask_token=2, special=(0, 1, 2), substitutes=(5, 7, 11, 13))
+    return InMemory(batch, Card(name="texts", text=text))
+
+
 def peaks(name: str, num_steps: int) -> tuple[int, int]:
     """Return the peak of the first steps, and that of all steps, in bytes of tensors."""
     torch.manual_seed(0)
     model, batch = model_and_batch(name)
     objective = RECIPES.create(name)
-    objective.prepare(as_dataset(batch), num_passes=num_steps + 2)
+    objective.prepare(data_of(batch), num_passes=num_steps + 2)
     optimizer = optim.Adam(model.parameters(), lr=1e-4)
     step = timing.library_step(model, batch, objective, optimizer)
 

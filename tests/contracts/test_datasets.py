@@ -412,7 +412,10 @@ def test_labels_and_groups_are_named(case, loaded):
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_card_is_filled(case, loaded):
     splits = loaded(case)
+    of_texts_and_tables = ("text", "columns")
     for field in fields(splits.card):
+        if field.name in of_texts_and_tables:
+            continue
         if not case.plain or "group" not in field.name:
             assert getattr(splits.card, field.name), field.name
     assert splits.card.name == case.name

@@ -9,17 +9,16 @@ import pytest
 import torch
 
 import rightreasons as rr
-from rightreasons.datasets import as_dataset
 from rightreasons.objectives.recipes import RECIPES
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture
-def model_and_batch(monkeypatch):
+def step_memory(monkeypatch):
     """What `benchmarks/step_memory.py` trains for longer."""
     monkeypatch.syspath_prepend(BENCHMARKS)
-    return importlib.import_module("step_memory").model_and_batch
+    return importlib.import_module("step_memory")
 
 
 def train(model, objective, data, *, num_steps):
@@ -43,10 +42,10 @@ def no_collector():
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_no_tensor_outlives_its_step(name, model_and_batch, no_collector, one_thread):
-    model, data = model_and_batch(name)
+def test_no_tensor_outlives_its_step(name, step_memory, no_collector, one_thread):
+    model, data = step_memory.model_and_batch(name)
     objective = RECIPES.create(name)
-    objective.prepare(as_dataset(data), num_passes=8)
+    objective.prepare(step_memory.data_of(data), num_passes=8)
     train(model, objective, data, num_steps=3)
     before = count_tensors()
     train(model, objective, data, num_steps=5)

@@ -18,10 +18,12 @@ SLIM = {
     "mlp": {"hidden": [8]},
     "mlp2": {"hidden": [8, 6]},
     "resnet18": {"width": 1 / 16},
+    "resnet32": {"width": 1 / 8},
     "resnet34": {"width": 1 / 16},
     "resnet50": {"width": 1 / 16},
     "selective_net": {"backbone_settings": {"width": 1 / 16}, "hidden": 8},
     "vgg11": {"width": 1 / 32},
+    "wide_resnet28_10": {"width": 1 / 80},
 }
 SMALLEST = {
     "abstaining": 8,
@@ -34,11 +36,13 @@ SMALLEST = {
     "mlp2": 1,
     "plant_net": 6,
     "resnet18": 8,
+    "resnet32": 4,
     "resnet34": 8,
     "resnet50": 8,
     "selective_net": 8,
     "small_cnn": 16,
     "vgg11": 16,
+    "wide_resnet28_10": 4,
 }
 
 TEXTS = ["text_cnn", "text_lstm", "text_mlp", "transformer"]  # see tests/contracts/test_tokens.py

@@ -92,10 +92,3 @@ def test_settings_are_checked():
         AdversarialTraining(norm="l1")
     with pytest.raises(rr.errors.InvalidSettingError, match="Expected `step_size` to be a finite"):
         AdversarialTraining(step_size=0)
-
-
-def test_token_ids_are_refused():
-    net = nn.Sequential(nn.Embedding(9, 3), nn.Flatten(), nn.Linear(12, 2))
-    batch = rr.Batch(x=torch.randint(9, (2, 4)), y=torch.tensor([0, 1]))
-    with pytest.raises(rr.errors.InvalidBatchError, match="floating point `x` to attack, but got"):
-        rr.recipes.at_pgd()(net, batch)

@@ -36,6 +36,7 @@ __all__ = [
     "sum_error",
     "underflow_error",
     "widen_overflowed",
+    "widen_overflowed_box",
 ]
 
 METHODS = ("ibp", "crown")
@@ -172,6 +173,18 @@ def widen_overflowed(ends: tuple[Tensor, Tensor], boxes: Iterable[Box]) -> tuple
     return (
         torch.where(fits, lower, torch.full_like(lower, -torch.inf)),
         torch.where(fits, upper, torch.full_like(upper, torch.inf)),
+    )
+
+
+def widen_overflowed_box(box: Box, boxes: Iterable[Box]) -> Box:
+    """Make a box infinite for samples in which any of the boxes that led to it overflowed."""
+    with torch.no_grad():
+        zeros = box.center.new_zeros(len(box.center), *[1] * (box.center.ndim - 1))
+        overflowed = torch.isinf(widen_overflowed((zeros, zeros), boxes)[0])
+    if not bool(overflowed.any()):
+        return box
+    return Box(
+        torch.where(overflowed, 0.0, box.center), torch.where(overflowed, torch.inf, box.radius)
     )
 
 

@@ -21,6 +21,7 @@ from rightreasons.bounds.box import (
     sum_error,
     underflow_error,
     widen_overflowed,
+    widen_overflowed_box,
 )
 from rightreasons.bounds.crown import crown_boxes, intersect, row_minima
 from rightreasons.bounds.crown_gradient import gradient_ends
@@ -270,7 +271,7 @@ def gradient_box(
         boxes = _node_boxes(network, box, method, outward=outward)
         start = target_gradient(boxes[-1], y, Target(target), outward=outward)
         gradients = network.backward(boxes, start, outward=outward)
-        gradient = _widen_overflowed_box(_with_full_radius(gradients[0]), [*boxes, *gradients])
+        gradient = widen_overflowed_box(_with_full_radius(gradients[0]), [*boxes, *gradients])
         return _with_full_radius(boxes[-1]), gradient
 
 
@@ -402,18 +403,6 @@ def _interval_gradient_ends(
     if columns is not None:
         lower, upper = lower.index_select(1, columns), upper.index_select(1, columns)
     return (lower, upper), gradients
-
-
-def _widen_overflowed_box(box: Box, boxes: list[Box]) -> Box:
-    """Make a box infinite for samples in which any of the boxes overflowed."""
-    with torch.no_grad():
-        zeros = box.center.new_zeros(len(box.center), *[1] * (box.center.ndim - 1))
-        overflowed = torch.isinf(widen_overflowed((zeros, zeros), boxes)[0])
-    if not bool(overflowed.any()):
-        return box
-    return Box(
-        torch.where(overflowed, 0.0, box.center), torch.where(overflowed, torch.inf, box.radius)
-    )
 
 
 def _widen_overflowed_margins(margins: Tensor, boxes: list[Box], y: Tensor) -> Tensor:

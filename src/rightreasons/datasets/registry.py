@@ -8,8 +8,8 @@ from typing import Any
 
 from rightreasons.core.checks import Registry, check_choice, check_names
 from rightreasons.datasets import masks, sets
+from rightreasons.datasets.balanced import Balanced
 from rightreasons.datasets.dataset import Splits
-from rightreasons.datasets.wrappers import Balanced
 from rightreasons.errors import DatasetNotFoundError, InvalidSettingError, UnknownNameError
 
 __all__ = [

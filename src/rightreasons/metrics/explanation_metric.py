@@ -73,7 +73,7 @@ class ExplanationMetric(Metric):
     def check_features(self, probe: Probe) -> Tensor:
         """The samples' features, or an error if the metric cannot work with them."""
         check_prepared(self, self._by_name or None, probe.batch.index)
-        if not probe.features.is_floating_point():
+        if not probe.batch.x.is_floating_point():
             raise InvalidBatchError(
                 f"Expected floating point `x` for {type(self).__name__}, but got token ids."
             )

@@ -93,7 +93,7 @@ class RobustCriterion(Metric):
     @override
     def measure(self, probe: Probe) -> Rows:
         _, index = check_prepared(self, self._valid_range, probe.batch.index)
-        if not probe.features.is_floating_point():
+        if not probe.batch.x.is_floating_point():
             raise InvalidBatchError(
                 "Expected floating point `x` for RobustCriterion, but got token ids."
             )

@@ -19,7 +19,6 @@ from rightreasons.core.checks import (
 )
 from rightreasons.core.model_modes import innermost
 from rightreasons.datasets.dataset import Dataset
-from rightreasons.errors import InvalidBatchError
 from rightreasons.objectives.cross_entropy import CrossEntropy
 from rightreasons.objectives.objective import Objective, Term
 from rightreasons.objectives.recipe import recipe
@@ -85,11 +84,6 @@ class AdversarialTraining(Term):
 
     @override
     def forward(self, probe: Probe) -> Tensor:
-        if not probe.features.is_floating_point():
-            raise InvalidBatchError(
-                f"Expected floating point `x` to attack, but got {probe.features.dtype}. Token ids "
-                "have no gradient: give the model their embeddings."
-            )
         core = innermost(probe.model)
         net = feature_model(core, probe.batch)
         worst = self._worst(net, probe.features.detach(), probe.batch.y)
