@@ -4,7 +4,8 @@
 
 Each cell trains a small net, proves by exchange whether it relies on the shortcut, audits it, and
 appends a row to benchmarks/results/audit/detection.jsonl. Cells that have a row are not run again.
-Thresholds of the verdict were settled on the development sets alone; the test sets are run once.
+Thresholds of the verdict are those of an earlier prototype, and are to be settled on the
+development sets. Then the test sets are run once.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ DEVELOPMENT = {
     "tag": ("pets_tag", PETS, ("patch", "attended patch"), "masks"),
     "colour cast": ("pets_tag", {**PETS, "shortcut": "cast"}, ("colour",), "groups"),
     "biased MNIST": ("biased_mnist", {"validation": 100}, ("patch", "attended patch"), "masks"),
+    "decoy digits": ("decoy_digits", {}, ("patch", "attended patch"), "masks"),
+    "decoy MNIST": ("decoy_mnist", {}, ("patch", "attended patch"), "masks"),
+    "JPEG quality": ("pets_tag", {**PETS, "shortcut": "jpeg"}, ("detail",), "groups"),
     "MNIST, clean": ("decoy_mnist", {"colours": "clean"}, None, None),
     "Pets, clean": ("pets_tag", {**PETS, "shortcut": "jpeg", "oracle": True}, None, None),
 }
 TEST = {
     "corner patch": ("corner", {}, ("patch", "attended patch"), "masks"),
-    "decoy digits": ("decoy_digits", {}, ("patch", "attended patch"), "masks"),
-    "decoy MNIST": ("decoy_mnist", {}, ("patch", "attended patch"), "masks"),
-    "JPEG quality": ("pets_tag", {**PETS, "shortcut": "jpeg"}, ("detail",), "groups"),
     "metadata column": ("metadata", {}, ("metadata",), None),
     "CIFAR-10, clean": ("cifar10", {"validation": 100}, None, None),
     "SVHN, clean": ("svhn", {"validation": 100}, None, None),

@@ -53,7 +53,8 @@ def test_pages_are_up_to_date(write_tables, paper):
 def test_findings_are_short_and_their_numbers_are_filled_in(write_tables, page):
     text = page.read_text()
     prose = write_tables.VALUE.sub("", write_tables.TABLE.sub("", text))
-    shown = prose if page.stem == "index" else text.replace(write_tables.NOT_RUN, "0")
+    is_list = page.stem in ("index", "defaults")  # their tables have many lines
+    shown = prose if is_list else text.replace(write_tables.NOT_RUN, "0")
     assert len(shown.split()) <= MOST_WORDS
     assert not re.findall(r"(?<!l2 )(?<!l-infinity )\b\d+\.\d+", prose)
 
