@@ -2,8 +2,8 @@
 
     python benchmarks/write_tables.py [docs/results/r4.md ...]
 
-The pages are docs/results/<paper>.md, benchmarks/results/<paper>/tables.md and
-docs/reference/promises.md. A page has three kinds of places. The first takes what
+The pages are docs/results/<paper>.md, benchmarks/results/<paper>/tables.md, and promises.md and
+foreign_models.md in docs/reference. A page has three kinds of places. The first takes what
 `rightreasons bench show` prints:
 
     <!-- bench show r4-table1 --out benchmarks/results/r4 -->
@@ -27,6 +27,7 @@ from pathlib import Path
 from findings.kept import comparison
 
 ROOT = Path(__file__).parents[1]
+OTHERS = ("foreign_models", "promises")
 SUITE = re.compile(
     r"(<!-- bench show (?P<suite>\S+) --out benchmarks/results/(?P<folder>\S+) -->\n)"
     r".*?(<!-- end -->)",
@@ -37,10 +38,10 @@ VALUE = re.compile(r"[-−+]?[\d.,]*(?:e-?\d+)?<!--(?P<name>[\w-]+)-->")
 
 
 def pages() -> list[Path]:
-    """List the findings pages, the tables and the promises."""
+    """List the findings pages, the tables, the promises and the models of other libraries."""
     tables = (ROOT / "benchmarks" / "results").glob("*/tables.md")
-    promises = ROOT / "docs" / "reference" / "promises.md"
-    return sorted([*(ROOT / "docs" / "results").glob("*.md"), *tables, promises])
+    others = [ROOT / "docs" / "reference" / f"{name}.md" for name in OTHERS]
+    return sorted([*(ROOT / "docs" / "results").glob("*.md"), *tables, *others])
 
 
 def paper_of(page: Path) -> str:

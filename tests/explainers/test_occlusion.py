@@ -41,9 +41,7 @@ def test_signals_and_embeddings_are_told_apart():
     for axis, summed in ((1, 1), (-1, 2)):
         attribution = Occlusion(window=1, channel_axis=axis)(net, x, y)
         torch.testing.assert_close(attribution, drops.sum(summed, keepdim=True).expand(2, 3, 4))
-    with pytest.raises(
-        InvalidSettingError, match=r"for samples \(3, 4\), but got none: it is 1"
-    ):
+    with pytest.raises(InvalidSettingError, match=r"for samples \(3, 4\), but got none: it is 1"):
         Occlusion()(net, x, y)
 
 

@@ -107,8 +107,8 @@ class Occlusion(Explainer):
             return [1]
         if features.ndim == 3 and self.channel_axis is None:
             raise InvalidSettingError(
-                f"Expected `channel_axis` for samples {tuple(features.shape[1:])}, but got none: it "
-                "is 1 for signals (N, C, T), -1 for embeddings (N, T, E)."
+                f"Expected `channel_axis` for samples {tuple(features.shape[1:])}, but got none: "
+                "it is 1 for signals (N, C, T), -1 for embeddings (N, T, E)."
             )
         return range(1, features.ndim - 1) if self.channel_axis == -1 else range(2, features.ndim)
 
