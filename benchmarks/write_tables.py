@@ -2,9 +2,9 @@
 
     python benchmarks/write_tables.py [docs/results/r4.md ...]
 
-The pages are docs/results/<paper>.md, benchmarks/results/<paper>/tables.md,
-docs/reference/promises.md and README.md, which shows the defaults. A page has three kinds of
-places. The first takes what `rightreasons bench show` prints:
+The pages are docs/results/<paper>.md, benchmarks/results/<paper>/tables.md, promises.md and
+foreign_models.md in docs/reference, and README.md, which shows the defaults. A page has three kinds
+of places. The first takes what `rightreasons bench show` prints:
 
     <!-- bench show r4-table1 --out benchmarks/results/r4 -->
     <!-- end -->
@@ -29,6 +29,7 @@ from pathlib import Path
 from findings.kept import NOT_RUN, comparison, show_value
 
 ROOT = Path(__file__).parents[1]
+OTHERS = ("foreign_models", "promises")
 SUITE = re.compile(
     r"(<!-- bench show (?P<suite>\S+) --out benchmarks/results/(?P<folder>\S+) -->\n)"
     r".*?(<!-- end -->)",
@@ -39,11 +40,11 @@ VALUE = re.compile(rf"(?:{NOT_RUN}|[-−+]?[\d.,]*(?:e-?\d+)?)<!--(?P<name>[\w-]
 
 
 def pages() -> list[Path]:
-    """List the findings pages, the tables, the promises and the README."""
+    """List the findings pages, the tables, pages of the reference and the README."""
     tables = (ROOT / "benchmarks" / "results").glob("*/tables.md")
-    promises = ROOT / "docs" / "reference" / "promises.md"
+    others = [ROOT / "docs" / "reference" / f"{name}.md" for name in OTHERS]
     results = (ROOT / "docs" / "results").glob("*.md")
-    return sorted([*results, *tables, promises, ROOT / "README.md"])
+    return sorted([*results, *tables, *others, ROOT / "README.md"])
 
 
 def paper_of(page: Path) -> str:

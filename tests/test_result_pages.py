@@ -29,10 +29,11 @@ def write_tables(monkeypatch):
 
 def test_every_paper_has_findings_and_tables(write_tables):
     assert PAPERS == ["alignment", "defaults", "density", "index", "masktune", "r4", "reff"]
-    assert len(write_tables.pages()) == 2 * len(PAPERS) - 1 + 2  # and the promises, README
+    others = len(write_tables.OTHERS) + 1  # and the README; the index has no tables
+    assert len(write_tables.pages()) == 2 * len(PAPERS) - 1 + others
 
 
-@pytest.mark.parametrize("paper", [*PAPERS, "promises"])
+@pytest.mark.parametrize("paper", [*PAPERS, "foreign_models", "promises"])
 def test_pages_are_up_to_date(write_tables, paper):
     """Also: every suite of a paper has its table, and every number is used."""
     texts = []
@@ -122,6 +123,23 @@ def test_the_last_campaign_against_runs_lost_nothing():
     assert found["failures"] == 0 and found["resumed"] and found["intruders refused"]
     assert found["SIGKILL"] >= 100 and found["SIGTERM"] >= 20 and found["disk full"] >= 40
     assert all(all(counts.values()) for counts in found["commands"].values())
+
+
+def test_no_cell_of_other_libraries_models_is_wrong():
+    rows = figures("foreign_models")["nets"]
+    assert {"ViT", "DeiT", "Dinov2", "Swin", "ConvNeXt", "ResNet", "EfficientNet"} <= set(rows)
+    for row in rows.values():
+        assert set(row["recipes"]) <= {*RECIPES} and row["accuracy"] > 0.95
+        cells = [*row["recipes"].values(), *row["explainers"].values()]
+        for cell in (*cells, row["MaskTune"], row["certify"]):
+            assert cell.startswith(("works", "weak", "refused: Expected"))
+
+
+def test_images_on_disk_are_read_fast_and_take_no_memory():
+    found = figures("streaming")
+    assert found["stream"]["images"] >= 99_999
+    assert found["stream"]["memory, later beside early"] < 1.1
+    assert found["folder"]["after"]["peak GiB"] < found["folder"]["before"]["peak GiB"] / 2
 
 
 def test_the_memory_of_no_recipe_grows():

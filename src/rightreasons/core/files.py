@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import socket
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -163,17 +164,15 @@ def check_file(path: Path, *, limit: int | None = None) -> None:
         Unreadable: It is something else, such as a folder or a pipe, or is too large.
     """
     try:
-        if not path.exists():
-            raise FileNotFoundError(f"no file {path}")
-        is_file, size = path.is_file(), path.stat().st_size
-    except FileNotFoundError:
-        raise
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(f"no file {path}") from None
     except (OSError, ValueError) as error:  # a name that is too long, or holds a zero byte
         raise Unreadable(f"its name cannot be used ({error})") from error
-    if not is_file:
+    if not stat.S_ISREG(status.st_mode):
         raise Unreadable("it is no file")
-    if limit is not None and size > limit:
-        raise Unreadable(f"it has {size} bytes, and at most {limit} are read")
+    if limit is not None and status.st_size > limit:
+        raise Unreadable(f"it has {status.st_size} bytes, and at most {limit} are read")
 
 
 @contextmanager

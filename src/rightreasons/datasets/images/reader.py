@@ -13,8 +13,9 @@ from rightreasons.core.progress import map_parallel
 from rightreasons.datasets.images.files import (
     SIDEWAYS,
     image_size,
-    read_image,
     read_mask,
+    read_pixels,
+    scale_pixels,
     stored_size,
 )
 from rightreasons.datasets.images.manifest import Entry, Manifest
@@ -55,8 +56,18 @@ class ImageReader:
 
     def image(self, entry: Entry) -> Tensor:
         """Read the image of a row, ``(C, H, W)`` in [0, 1]."""
+        return scale_pixels(self._pixels(entry)[None])[0]
+
+    def pixels(self, entries: Sequence[Entry]) -> Tensor:
+        """Read the images of some rows; `scale_pixels` makes ``(N, C, H, W)`` in [0, 1] of them."""
+        pixels = [self._pixels(entry) for entry in entries]
+        if len({one.dtype for one in pixels}) > 1:  # some have more than 8 bits
+            return torch.cat([scale_pixels(one[None]) for one in pixels])
+        return torch.stack(pixels)
+
+    def _pixels(self, entry: Entry) -> Tensor:
         with locate_problems(entry, entry.file):
-            return read_image(
+            return read_pixels(
                 self.root / entry.file,
                 size=self.size,
                 channels=self.channels,

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from typing_extensions import override
 
 from rightreasons.core.progress import progress, read_ahead
 from rightreasons.datasets.dataset import Card, Dataset
+from rightreasons.datasets.images.files import scale_pixels
 from rightreasons.datasets.images.manifest import Entry
 from rightreasons.datasets.images.reader import ImageReader
 from rightreasons.errors import DatasetNotFoundError
@@ -45,10 +47,14 @@ class ImageStream(Dataset):
 
     @override
     def take(self, rows: Tensor) -> Batch:
+        return self._scaled(self._take_pixels(rows))
+
+    def _take_pixels(self, rows: Tensor) -> Batch:
+        """A batch with 8-bit pixels, a quarter of the size, on its way between processes."""
         entries = [self.entries[row] for row in rows.tolist()]
         masks = self._has_masks
         return Batch.trusted(
-            x=torch.stack([self.reader.image(entry) for entry in entries]),
+            x=self.reader.pixels(entries),
             y=self._labels[rows],
             mask=torch.stack([self.reader.mask(entry) for entry in entries]) if masks else None,
             annotated=self._annotated[rows] if masks else None,
@@ -89,7 +95,14 @@ class ImageStream(Dataset):
 
     def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
         """Yield one batch for each tensor of indices; the workers end with the iterator."""
-        return read_ahead(self.take, rows, workers=self.workers)
+        read = read_ahead(self._take_pixels, rows, workers=self.workers)
+        with closing(read):
+            for batch in read:
+                yield self._scaled(batch)
+
+    @staticmethod
+    def _scaled(batch: Batch) -> Batch:
+        return batch.with_(x=scale_pixels(batch.x))
 
     def _hash_file(self, name: str) -> bytes:
         path = self.reader.root / name
