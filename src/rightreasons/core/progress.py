@@ -4,7 +4,7 @@ Bars are on the error stream; standard output stays free for results.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -120,7 +120,7 @@ def map_parallel(
 
 def read_ahead(
     take: Callable[[Tensor], Batch], rows: Iterable[Tensor], *, workers: int
-) -> Iterator[Batch]:
+) -> Generator[Batch, None, None]:
     """Yield ``take(indices)`` for each tensor of indices, in order.
 
     The workers end when the iterator is exhausted or closed. The global random state does not

@@ -6,7 +6,7 @@ import hashlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -69,15 +69,16 @@ def adapt_torch(data: object, *, workers: int, seed: int) -> Dataset:
             f"Expected {ACCEPTED}, with a length of at least 1, but got {type(data).__name__} "
             f"{'of length 0' if hasattr(data, '__len__') else 'without one'}."
         )
-    return _MapStyle(data, workers=workers, seed=seed)
+    return _MapStyle(cast("torch_data.Dataset[Any]", data), workers=workers, seed=seed)
 
 
 def _data_of(loader: torch_data.DataLoader[Any]) -> object:
     """The data set of a loader, if its batches hold all samples as they are."""
     is_plain = loader.collate_fn is torch_data.default_collate
     if loader.batch_sampler is not None:
+        sampler = getattr(loader.batch_sampler, "sampler", None)
         is_plain = is_plain and type(loader.batch_sampler) is torch_data.BatchSampler
-        is_plain = is_plain and isinstance(loader.batch_sampler.sampler, _WHOLE)
+        is_plain = is_plain and isinstance(sampler, _WHOLE)
     if not is_plain:
         raise InvalidBatchError(
             f"Expected {ACCEPTED}, but got a DataLoader with a sampler or a collate_fn of its own, "
