@@ -74,7 +74,16 @@ def values() -> dict[str, str]:
         "intruders": "intruders refused",
         "faults-failed": "failures",
     }
+    stream, folder = (figures("streaming")[name] for name in ("stream", "folder"))
     return {
+        "stream-images": f"{stream['images']:,}",
+        "stream-memory": f"{stream['memory, later beside early']:.2f}",
+        "stream-reading": f"{stream['reading beside decoding']:.2f}",
+        "stream-training": f"{stream['training beside decoding']:.2f}",
+        "stream-load": f"{stream['load of the machine']:.1f}",
+        "stream-processors": f"{stream['seconds of processors, decoding beside reading']:.2f}",
+        "folder-before": f"{folder['before']['peak GiB']:.2f}",
+        "folder-after": f"{folder['after']['peak GiB']:.2f}",
         **{name: f"{found[key]:,}" for name, key in names.items()},
         **{name: f"{stopped[key]:,}" for name, key in fault_names.items()},
         "first-steps": f"{steps['first steps']:,}",

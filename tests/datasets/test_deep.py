@@ -2,12 +2,17 @@ import builtins
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from tests.datasets.miniature import WORKER_WARNINGS
 
+from rightreasons.datasets import folder
 from rightreasons.datasets.images.deep import scale_values
 from rightreasons.datasets.images.files import image_size, read_image, read_mask
 from rightreasons.errors import DatasetCorruptError, MissingExtraError
 
+pytestmark = WORKER_WARNINGS
+TABLE = (("a.png", "b.png", "c.npy"), "xyx", ("train", "train", "test"))
 RNG = np.random.default_rng(4)
 GREY = RNG.integers(0, 65536, size=(4, 6), dtype=np.uint16)
 COLOUR = RNG.integers(0, 65536, size=(4, 6, 3), dtype=np.uint16)
@@ -145,3 +150,16 @@ def test_the_extra_is_named(tmp_path, monkeypatch, name):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"rightreasons\[formats\]"):
         read_image(path, size=(4, 6), channels=3)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_batch_may_mix_depths(tmp_path, workers):
+    Image.fromarray((COLOUR // 257).astype(np.uint8)).save(tmp_path / "a.png")
+    save(tmp_path / "b.png", GREY)
+    save(tmp_path / "c.npy", (COLOUR / 65535).astype(np.float32))
+    rows = [f"{name},{label},{split}" for name, label, split in zip(*TABLE, strict=True)]
+    (tmp_path / "data.csv").write_text("\n".join(["file,label,split", *rows]))
+    stored = folder(tmp_path, in_memory=False, workers=workers).train
+    (batch,) = stored.batches([torch.arange(2)])
+    assert torch.equal(batch.x, folder(tmp_path, in_memory=True).train.take(torch.arange(2)).x)
+    assert torch.equal(batch.x, stored.take(torch.arange(2)).x)

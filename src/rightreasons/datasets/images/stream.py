@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 
 import torch
 from torch import Tensor
@@ -95,10 +94,8 @@ class ImageStream(Dataset):
 
     def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
         """Yield one batch for each tensor of indices; the workers end with the iterator."""
-        read = read_ahead(self._take_pixels, rows, workers=self.workers)
-        with closing(read):
-            for batch in read:
-                yield self._scaled(batch)
+        for batch in read_ahead(self._take_pixels, rows, workers=self.workers):
+            yield self._scaled(batch)
 
     @staticmethod
     def _scaled(batch: Batch) -> Batch:
