@@ -129,7 +129,6 @@ KNOWN_TO_BE_WRONG = {  # open: a wrong cell is to be mended or refused, and no o
     ("Dinov2", "integrated_gradients"),
     ("Dinov2 with registers", "integrated_gradients"),
     ("EfficientNet", "at_pgd"),
-    ("LSTM on token ids", "certify"),
     ("LSTM on token ids", "cure"),
     ("ViT", "MaskTune"),
     ("ViT", "xgrad_cam"),
@@ -139,7 +138,7 @@ KNOWN_TO_BE_WRONG = {  # open: a wrong cell is to be mended or refused, and no o
 
 def test_wrong_cells_of_other_libraries_models_are_known():
     rows = figures("foreign_models")["nets"]
-    assert {"ViT", "DeiT", "Dinov2", "ConvNeXt", "ResNet", "EfficientNet"} <= set(rows)
+    assert {"ViT", "DeiT", "Dinov2", "Swin", "ConvNeXt", "ResNet", "EfficientNet"} <= set(rows)
     wrong = set()
     for net, row in rows.items():
         assert set(row["recipes"]) <= {*RECIPES} and row["accuracy"] > 0.95

@@ -59,3 +59,11 @@ def test_what_is_refused():
         rr.certify_substitutes(NETS["text_mlp"](), batch.with_(mask=None))
     with pytest.raises(InvalidBatchError, match="Use certify_substitutes"):
         rr.certify(NETS["text_mlp"](), text_data(), epsilon=0.1)
+
+
+@pytest.mark.parametrize("of", ["with a card", "ids alone"])
+def test_boxes_of_token_ids_are_refused(of):
+    batch = texts().to(torch.float32)
+    data = text_data(batch) if of == "with a card" else batch
+    with pytest.raises(InvalidBatchError, match="whose words are replaced by others. Use certify_"):
+        rr.certify(NETS["text_mlp"]().float(), data, epsilon=0.1)

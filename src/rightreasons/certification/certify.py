@@ -116,7 +116,8 @@ def certify(
         ghitu2025model
     """
     data = as_dataset(data)
-    if data.card.text is not None:
+    holds_ids = len(data) > 0 and not data.take(torch.tensor([0])).x.is_floating_point()
+    if data.card.text is not None or holds_ids:
         raise InvalidBatchError(
             "Expected pixels or columns to move, but got texts, whose words are replaced by "
             "others. Use certify_substitutes (--substitutes)."
