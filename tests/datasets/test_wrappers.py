@@ -5,8 +5,8 @@ from tests.datasets.miniature import WORKER_WARNINGS
 from tests.reference import strategies as slow
 
 from rightreasons.datasets import Augmented, InMemory, MaskBits, folder, load, masked_input
+from rightreasons.datasets.balanced import Balanced
 from rightreasons.datasets.wrappers import (
-    Balanced,
     ChangedMasks,
     MaskedInput,
     Selected,

@@ -47,7 +47,7 @@ def hatexplain(
     max_length: int = 64,
     seed: int = 0,
 ) -> Splits:
-    """Posts, normal or toxic; words for groups of people, or all but rationales, masked.
+    """Posts, normal or toxic; words for groups of people, or non-rationales, masked.
 
     Hate speech and offensive posts are toxic; posts without a majority are left out. Groups are the
     communities that at least two annotators named. Splits are the official ones. The content is
