@@ -57,3 +57,22 @@ def test_the_teacher_is_frozen_and_saved():
     assert set(term.state_dict()) == {"teacher.weight", "teacher.bias"}
     with pytest.raises(rr.errors.InvalidSettingError, match="Expected `temperature`"):
         ATEX(temperature=0)
+
+
+def test_texts_are_moved_in_their_embeddings():
+    """Embeddings that do not depend on tokens make texts what images are."""
+    torch.manual_seed(0)
+    table = nn.Embedding(9, 3).double()
+    head = nn.Sequential(nn.Flatten(), nn.Linear(12, 8), nn.Softplus(), nn.Linear(8, 2)).double()
+    tokens, y = torch.randint(9, (5, 4)), torch.tensor([0, 1, 0, 1, 0])
+    values = []
+    for net, x in ((nn.Sequential(table, head), tokens), (head, table(tokens).detach())):
+        torch.manual_seed(1)
+        loss = ATEX().as_objective()(
+            net, rr.Batch(x=x, y=y, mask=torch.ones(5, 4, *[1] * (x.ndim - 2)))
+        )
+        values.append(loss.total.detach())
+    torch.testing.assert_close(*values)
+    text = rr.Batch(x=tokens, y=y)
+    with pytest.raises(rr.errors.InvalidBatchError, match="`x` for a teacher, but got token ids"):
+        ATEX(teacher=head).as_objective()(nn.Sequential(table, head), text)

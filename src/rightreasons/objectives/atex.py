@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from rightreasons.core.checks import positive_float
 from rightreasons.core.norms import sample_norm
+from rightreasons.errors import InvalidBatchError
 from rightreasons.objectives.alignment import SMALLEST_NORM, source_gradient
 from rightreasons.objectives.objective import Objective, Term, Weight
 from rightreasons.objectives.recipe import recipe
@@ -64,16 +65,21 @@ class ATEX(Term):
         if self.teacher is None:
             gradient = source_gradient(probe, Target.LOGIT, detached=True)
         else:
+            if not probe.batch.x.is_floating_point():
+                raise InvalidBatchError(
+                    "Expected floating point `x` for a teacher, but got token ids: its embeddings "
+                    "are not those of the model. Leave `teacher` out."
+                )
             settings = {"needs_gradient": True, "create_graph": False}
             teacher = Probe.at_test_time(self.teacher, probe.batch, **settings)
             gradient = teacher.gradient(Target.LOGIT)
         start, moved = self._points(probe.features.detach(), gradient.detach())
         with torch.no_grad():
             model = probe.model if self.teacher is None else self.teacher
-            logits = Probe.at_test_time(model, probe.batch.replace(x=start)).logits
+            logits = Probe.at_test_time(model, probe.batch, features=start).logits
             expected = functional.log_softmax(logits / self.temperature, dim=1)
         # The pass needs no input gradient, so its graph reaches the weights alone.
-        logits = Probe.at_test_time(probe.model, probe.batch.replace(x=moved)).logits
+        logits = Probe.at_test_time(probe.model, probe.batch, features=moved).logits
         given = functional.log_softmax(logits, dim=1)
         divergence = functional.kl_div(given, expected, reduction="none", log_target=True)
         return divergence.sum(dim=1)
