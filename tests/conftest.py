@@ -13,6 +13,11 @@ from rightreasons.run import Config, train_run
 DATA_DIR = Path(os.environ.get("RIGHTREASONS_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
+def pytest_collectstart(collector):
+    """Seed before each file, so that tensors drawn at its top do not depend on the files before."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture(autouse=True)
 def fixed_seed():
     torch.manual_seed(0)

@@ -35,7 +35,7 @@ RUNS = {
     "r4_table2": 10 * (3 + 2) + 10 * 3 + 10 * 2 * 3,
     "r4_text": 7 * 2 + 7 * 2,
     "r4_weight_decay": 4 * 2 + 2 + 2 * (3 + 2),
-    "reff_decoy_ham": 2 * 8 * (2 + 2),
+    "reff_decoy_ham": 2 * 9 * (2 + 2),
     "reff_regimes": 6 * 4 - 2,  # the baseline and the oracle have no ramp
     "reff_table2": 4 * (2 + 2) + 2 * 3 * 3,
     "reff_table3": (12 + 3) * (2 + 2) + 2 * 3 * 3,

@@ -50,6 +50,7 @@ METHODS: Mapping[str, Overrides] = {
     "ReFF": {"recipe": "reff", "settings": _RAMP},
     "R3 (margin, 20 masks)": {"recipe": "r3", "settings": _MARGIN, **_TWENTY_MASKS},
     "ReFF (20 masks)": {"recipe": "reff", "settings": _RAMP, **_TWENTY_MASKS},
+    "counterexamples": {"recipe": "counterexamples"},
     "oracle": {"recipe": "erm", "data_settings": {"oracle": True, "share": 0.5}},
 }
 
@@ -63,6 +64,7 @@ GRIDS: Mapping[str, Grid] = {
     "ReFF": make_grid(weight=(100.0, 300.0)),
     "R3 (margin, 20 masks)": make_grid(weight=(0.03, 0.3)),
     "ReFF (20 masks)": make_grid(weight=(100.0, 300.0)),
+    "counterexamples": _RATES,
     "oracle": _RATES,
 }
 _SMALLER = make_grid(weight=(0.03, 0.1))
