@@ -252,7 +252,8 @@ def _call(name: str, make: Callable[..., Any], settings: dict[str, Any], **given
         allowed = [one for one in named if one not in FROM_THE_DATA]
         check_names(f"settings of the model {name!r}", settings, allowed)
     taken = {key: value for key, value in given.items() if key in named}
-    with _refused_code(name, f"be called with {', '.join([*taken, *settings]) or 'nothing'}"):
+    words = ", ".join(f"{key}={value!r}" for key, value in {**taken, **settings}.items())
+    with _refused_code(name, f"be called with {words or 'nothing'}"):
         return make(**taken, **settings)
 
 
