@@ -95,7 +95,7 @@ def test_names_hold_in_every_folder(path, monkeypatch):
         ("{path}:number", "it is a int"),
         ("{path}:text", "to give an nn.Module, but it gives str"),
         ("{path}:scripted", "compiled archive can be neither hooked, bounded nor trained"),
-        ("{path}:broken", r"to be called with classes=2, but line .* raised TypeError"),
+        ("{path}:broken", r"to be called with classes=2, but line 30 of .*net.py raised Type"),
         ("{path}", "without a name after a colon"),
         ("{path}x.py:make", "Expected a Python file at .* but there is none"),
         ("model.pt", "an archive or a file of weights"),
@@ -118,6 +118,9 @@ def test_errors_of_the_users_code_name_its_line(path):
     with pytest.raises(
         InvalidSettingError, match=r"line 2 of .*net.py raised RuntimeError: operator"
     ):
+        rr.models.create(f"{path}:make", **SHAPE)
+    path.write_text("import torch\n\ndef make(:\n")
+    with pytest.raises(InvalidSettingError, match=r"line 3 of .*net.py raised SyntaxError"):
         rr.models.create(f"{path}:make", **SHAPE)
     with pytest.raises(
         InvalidSettingError, match="settings of the model .*: hidden; but got depth"
