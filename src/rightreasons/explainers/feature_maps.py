@@ -52,7 +52,7 @@ _CHANNELS_FIRST = (
 _ACTIVATIONS = (
     *(nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU),
     *(nn.Mish, nn.Softplus, nn.Softsign, nn.Hardswish, nn.Hardsigmoid, nn.Hardtanh, nn.Tanh),
-    *(nn.Sigmoid, nn.LogSigmoid, nn.Threshold, nn.Identity),
+    *(nn.Sigmoid, nn.LogSigmoid, nn.Threshold),
 )
 
 
