@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -220,7 +221,8 @@ def _read_layouts(
     scores: dict[str, dict[int, dict[Layout, float | None]]] = {}
     changing: set[str] = set()  # what does not depend on the image, or is a single row, is no map
 
-    def read(number: int, name: str, output: Any) -> None:
+    def read(number: int, name: str, given: tuple[Any, ...], output: Any) -> None:
+        del given
         output = output[0] if type(output) is tuple and output else output
         shape = tuple(output.shape) if isinstance(output, Tensor) else ()
         if len(shape) not in (3, 4) or min(shape[1], shape[-1]) == 1 and len(shape) == 3:
@@ -235,9 +237,7 @@ def _read_layouts(
         with ExitStack() as contexts:
             for context in (test_time_mode(model), out_of_place(model), torch.no_grad()):
                 contexts.enter_context(context)
-            contexts.enter_context(
-                _watch(modules, lambda name, _, output, number=number: read(number, name, output))
-            )
+            contexts.enter_context(_watch(modules, partial(read, number)))
             model(copies)
     known: dict[tuple[int, ...], list[Layout]] = {}
     found: dict[str, Layout | None] = {}
