@@ -128,6 +128,12 @@ def test_help_explains(command):
         (["train", *TRAIN, "--devices", "0", "--out", "RUN"], "`devices` to be a whole number"),
         (["train", "--resume", "--epochs", "9", "--out", "RUN"], "but got --epochs. Leave"),
         (["evaluate", "RUN"], "it has no config.yaml"),
+        (
+            ["evaluate", "--model", "net.py:make", "--data", "folder"],
+            "got a model. Make a run of it: rightreasons adopt --model",
+        ),
+        (["explain", "--weights=w.pt"], "Then: rightreasons explain RUN."),
+        (["data", "check", "RUN"], "Name the folder that has data.csv, or a folder for each"),
         (["certify", "RUN", "--full-range"], "it has no config.yaml"),
         (["certify", "RUN"], "Expected exactly one of --epsilon E and --full-range"),
         (["report", "RUN"], "it has no config.yaml"),

@@ -125,3 +125,10 @@ def test_masks_are_counted_among_the_samples_that_were_kept():
 def test_settings_that_need_another(settings, words):
     with pytest.raises(InvalidSettingError, match=words):
         apply_mask_settings(decoy_digits(), **settings)
+
+
+def test_folders_with_spaces_are_named_as_a_shell_takes_them(tmp_path):
+    own = tmp_path / "my images"
+    own.mkdir()
+    with pytest.raises(UnknownNameError, match=f"--data image_folder --data-dir '{own}'"):
+        load(str(own))

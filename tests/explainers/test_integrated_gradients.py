@@ -36,6 +36,28 @@ def test_the_gap_is_what_is_missing(x, y):
     torch.testing.assert_close(given, gap.detach() + 1)
 
 
+def test_a_jump_between_two_steps_is_told_once_for_a_model(caplog):
+    class Jump(torch.nn.Module):
+        """The first logit rises from 0 to 5 where the mean of an input is near 0.3."""
+
+        def __init__(self, steepness):
+            super().__init__()
+            self.steepness = torch.nn.Parameter(torch.tensor(steepness))
+
+        def forward(self, x):
+            rise = 5 * torch.sigmoid(self.steepness * (x.mean(dim=1) - 0.3))
+            return torch.stack([rise, 0 * rise], dim=1)
+
+    x, y, sharp = torch.ones(2, 4), torch.zeros(2, dtype=torch.int64), Jump(1e4)
+    IntegratedGradients()(Jump(10.0), x, y)
+    assert not caplog.records
+    for _ in range(2):
+        IntegratedGradients()(sharp, x, y)
+    assert len(caplog.records) == 1
+    words = "num_steps=50 sum to a change of the logit that is off by 5 on average, beside a change"
+    assert words in caplog.text and "more `num_steps`" in caplog.text
+
+
 def test_a_baseline_can_be_made_of_the_sample(x, y):
     net = twins.mlp(torch.nn.ReLU)
 

@@ -100,3 +100,27 @@ def test_the_model_and_its_mode_are_left_alone():
 def test_a_model_without_maps_is_refused_with_a_remedy():
     with pytest.raises(InvalidSettingError, match=r"convolutional features.*Name a layer with"):
         last_spatial_layer(mlp(inputs=3072, classes=2), IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("seed", "channels", "size"),
+    [(10, (4, 8), 8), (48, (2, 4), 28), (200, (2, 8), 8), (204, (2, 16), 8), (249, (3, 8), 28)],
+)
+def test_samples_do_not_change_the_layers(seed, channels, size):
+    """Some units are dead for some samples: one image looked as if places were channels."""
+    torch.manual_seed(seed)
+    first, second = channels
+    layers = [nn.Conv2d(1, first, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    layers += [nn.Conv2d(first, second, 3, padding=1), nn.ReLU(), nn.Flatten()]
+    net = nn.Sequential(*layers, nn.Linear(second * (size // 2) ** 2, 2))
+    for unit, every in ((0, 3), (3, 5)):
+        if seed % every == 0:
+            nn.init.constant_(net[unit].bias, -0.6)
+    noise, black, line = torch.rand(size, size), torch.zeros(size, size), torch.eye(size)
+    bright = black.index_fill(0, torch.arange(size // 2), 1.0)
+    dark = 0.05 * torch.rand(size, size)
+    samples = [
+        one[None, None] for one in (noise, black, line, dark, torch.randn(size, size), bright)
+    ]
+    found = [resolution_layers(nn.Sequential(*net), x) for x in samples]
+    assert found == [["1", "4"]] * 6

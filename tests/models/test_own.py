@@ -95,7 +95,7 @@ def test_names_hold_in_every_folder(path, monkeypatch):
         ("{path}:number", "it is a int"),
         ("{path}:text", "to give an nn.Module, but it gives str"),
         ("{path}:scripted", "compiled archive can be neither hooked, bounded nor trained"),
-        ("{path}:broken", r"raised TypeError"),
+        ("{path}:broken", r"to be called with classes=2, but line 30 of .*net.py raised Type"),
         ("{path}", "without a name after a colon"),
         ("{path}x.py:make", "Expected a Python file at .* but there is none"),
         ("model.pt", "an archive or a file of weights"),
@@ -108,11 +108,19 @@ def test_what_gives_no_model_is_refused_with_the_place(path, name, words):
         rr.models.create(name.format(path=path), **SHAPE)
 
 
+def test_the_scale_has_one_number_for_each_channel(path):
+    with pytest.raises(InvalidSettingError, match=r"\(--std\).* each of 1 channels, but got 3"):
+        rr.models.create(f"{path}:make", **SHAPE, mean=[0.5], deviation=[0.2, 0.2, 0.3])
+
+
 def test_errors_of_the_users_code_name_its_line(path):
     path.write_text("import torch\nraise RuntimeError('operator nms does not exist')\n")
     with pytest.raises(
         InvalidSettingError, match=r"line 2 of .*net.py raised RuntimeError: operator"
     ):
+        rr.models.create(f"{path}:make", **SHAPE)
+    path.write_text("import torch\n\ndef make(:\n")
+    with pytest.raises(InvalidSettingError, match=r"line 3 of .*net.py raised SyntaxError"):
         rr.models.create(f"{path}:make", **SHAPE)
     with pytest.raises(
         InvalidSettingError, match="settings of the model .*: hidden; but got depth"

@@ -215,6 +215,7 @@ def main() -> None:
         level = logging.INFO if is_main_process() else logging.ERROR
         logging.getLogger("rightreasons").setLevel(level)
         logging.getLogger("rightreasons.diagnosis").setLevel(logging.ERROR)  # printed at the end
+        _refuse_models(sys.argv[1:])
         app()
     except RightReasonsError as error:
         told = str(error)
@@ -228,6 +229,18 @@ def main() -> None:
         return
     typer.echo(f"Error: {told}", err=True)
     raise SystemExit(2)
+
+
+def _refuse_models(arguments: list[str]) -> None:
+    """Say how commands that take a run take a model: it is made a run first."""
+    command = arguments[0] if arguments else ""
+    named = {argument.partition("=")[0] for argument in arguments}
+    if command in ("evaluate", "explain", "certify") and named & {"--model", "--weights"}:
+        raise InvalidSettingError(
+            f"Expected the folder of a run, which {command} takes, but got a model. Make a run of "
+            "it: rightreasons adopt --model net.py:factory --weights FILE --data DATA --out RUN. "
+            f"Then: rightreasons {command} RUN."
+        )
 
 
 def _refuse_ignored_options(ctx: typer.Context) -> None:

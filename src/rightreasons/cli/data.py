@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -88,7 +89,8 @@ def import_(
     if as_json:
         return
     if result.complete:
-        typer.echo(f"Train with: rightreasons train --data folder --data-dir {out} --recipe r3 …")
+        where = shlex.quote(str(out))
+        typer.echo(f"Train with: rightreasons train --data folder --data-dir {where} --recipe r3 …")
     else:
         typer.echo(f"Add the columns label and split to {out / 'data.csv'} before you train.")
 

@@ -1,6 +1,7 @@
 """Data sets by name, for the command line and for configurations."""
 
 import inspect
+import shlex
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -148,7 +149,7 @@ def _own_images(name: str) -> str:
     folder = Path(name)
     has_table = any((folder / f"data.{ending}").exists() for ending in ("csv", "parquet"))
     kind = "image_folder" if folder.is_dir() and not has_table else "folder"
-    where = name if folder.is_dir() else "DIR"
+    where = shlex.quote(name) if folder.is_dir() else "DIR"
     return f" For images of your own: --data {kind} --data-dir {where}."
 
 

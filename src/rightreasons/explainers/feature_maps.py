@@ -2,13 +2,14 @@
 
 Convolutional nets give ``(N, C, H, W)``. Others give ``(N, H, W, C)``, or tokens ``(N, T, C)`` with
 a class token before those of the places. The shape alone does not tell them apart: attention
-weights ``(N, heads, T, T)`` look like maps, too. So the model is tried. A half of an image is
-replaced, and a map must change most in that half.
+weights ``(N, heads, T, T)`` look like maps, too. So the model is tried on drawn images. A half of
+one is replaced, and a map must change most in that half.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,9 +24,10 @@ __all__ = [
     "Layout",
     "Reshape",
     "checked_reshape",
-    "find_layout",
+    "choose_layout",
+    "draw_halves",
     "layout_named",
-    "replace_halves",
+    "score_layouts",
 ]
 
 Kind = Literal["channels_first", "channels_last", "tokens"]
@@ -40,10 +42,17 @@ CLEAR = 0.6
 LEAD = 0.05
 """How much larger that share must be than under any other layout."""
 MOST_OTHER_TOKENS = 64
+DRAWS = 3
+"""Images that are drawn: a unit may be dead for one of them."""
 _CHANNELS_FIRST = (
     *(nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d, nn.InstanceNorm2d),
     *(nn.MaxPool2d, nn.AvgPool2d, nn.LPPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d),
     *(nn.ZeroPad2d, nn.ReflectionPad2d, nn.ReplicationPad2d, nn.ConstantPad2d, nn.Upsample),
+)
+_ACTIVATIONS = (
+    *(nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU),
+    *(nn.Mish, nn.Softplus, nn.Softsign, nn.Hardswish, nn.Hardsigmoid, nn.Hardtanh, nn.Tanh),
+    *(nn.Sigmoid, nn.LogSigmoid, nn.Threshold),
 )
 
 
@@ -122,52 +131,80 @@ def _checked_maps(reshape: Callable[[Tensor], Tensor], size: int) -> Callable[[T
     return make_maps
 
 
-def replace_halves(image: Tensor) -> Tensor:
-    """An image, and copies with noise in the upper, lower, left and right half.
+def draw_halves(x: Tensor) -> Iterator[Tensor]:
+    """Drawn images, each with copies whose upper, lower, left and right half are drawn anew.
+
+    The draws are always the same: squares of random colours under noise. They depend on the shape
+    of the images and on their range alone. The range ends at 1, 4, 16 and so on, and begins at zero
+    or as far below. So hardly any two samples of one kind have different ones.
 
     Args:
-        image: ``(C, H, W)``.
+        x: Images ``(N, C, H, W)`` as the model takes them.
 
-    Returns:
-        ``(5, C, H, W)``, the image itself first.
+    Yields:
+        ``(5, C, H, W)`` for each of `DRAWS` images, the image itself first.
     """
-    image = image.detach()
-    low, high = (float(end) for end in torch.aminmax(image))
-    low, high = (low, high) if low < high else (0.0, 1.0)
+    x = x.detach()
+    low, high = (float(end) for end in torch.aminmax(x))
+    scale = 1.0
+    while scale < max(-low, high) < math.inf:
+        scale *= 4
+    low = -scale if low < 0 else 0.0
     generator = torch.Generator().manual_seed(0)  # no draw of the user's is changed
-    noise = low + (high - low) * torch.rand(image.shape, generator=generator)
-    copies = image.expand(5, *image.shape).clone()
-    noise = noise.to(copies)
-    height, width = image.shape[1:]
+    height, width = x.shape[2:]
     top, left = height // 2, width // 2
     halves = ((1, 0, top), (1, height - top, top), (2, 0, left), (2, width - left, left))
-    for copy, half in zip(copies[1:], halves, strict=True):
-        copy.narrow(*half)[:] = noise.narrow(*half)
-    return copies
+    for _ in range(DRAWS):
+        squares = torch.rand(2, x.shape[1], 4, 4, generator=generator)
+        colours = nn.functional.interpolate(squares, size=(height, width), mode="nearest")
+        noise = torch.rand(colours.shape, generator=generator)
+        image, other = (low + (scale - low) * (colours + noise) / 2).to(x)
+        copies = image.expand(5, *image.shape).clone()
+        for copy, half in zip(copies[1:], halves, strict=True):
+            copy.narrow(*half)[:] = other.narrow(*half)
+        yield copies
 
 
-def find_layout(
-    module: nn.Module, output: Tensor, image: Sequence[int], known: Layout | None
-) -> Layout | None:
-    """Tell the places of a layer's output for `replace_halves`; None if that cannot be told.
+def score_layouts(output: Tensor, image: Sequence[int]) -> dict[Layout, float | None]:
+    """The layouts that an output for one of `draw_halves` may have, and shares of its change.
 
     Args:
-        module: The layer; convolutions and their like are known to have channels first.
-        output: Its output, ``(5, ...)``.
+        output: Output of a layer, ``(5, ...)``.
         image: Height and width of the images.
-        known: Layout of an earlier output of the same shape, which counts if this one does not say
-            anything else. Deep layers spread a change over the image.
+
+    Returns:
+        The share of the change in the right half under each layout, None where nothing changes.
     """
-    if isinstance(module, _CHANNELS_FIRST) and output.ndim == 4:
-        return Layout("channels_first", (output.shape[2], output.shape[3]))
-    scores = {one: _share_in_place(one(output)) for one in _layouts_for(output, image)}
-    if not scores:
+    return {one: _share_in_place(one(output)) for one in _layouts_for(output, image)}
+
+
+def choose_layout(
+    module: nn.Module, scores: Sequence[Mapping[Layout, float | None]], known: Sequence[Layout]
+) -> Layout | None:
+    """Tell the places of a layer's output from `score_layouts`; None if that cannot be told.
+
+    Args:
+        module: The layer. Convolutions and their like are known to have channels first, and an
+            activation leaves places where they are.
+        scores: Those of all draws. A draw under which nothing changes does not count.
+        known: Layouts of earlier outputs of the same shape. The first counts if this output does
+            not say anything else: deep layers spread a change over the image.
+    """
+    if isinstance(module, _ACTIVATIONS) and known:
+        return known[-1]
+    means: dict[Layout, float] = {}
+    for layout in scores[0]:
+        if isinstance(module, _CHANNELS_FIRST) and layout.kind == "channels_first":
+            return layout
+        shares = [share for one in scores if (share := one[layout]) is not None]
+        means[layout] = sum(shares) / len(shares) if shares else 0.5
+    if not means:
         return None
-    best = max(scores, key=scores.__getitem__)
-    others = [score for one, score in scores.items() if one != best]
-    if scores[best] >= CLEAR and scores[best] >= max(others, default=0.0) + LEAD:
+    best = max(means, key=means.__getitem__)
+    others = [mean for one, mean in means.items() if one != best]
+    if means[best] >= CLEAR and means[best] >= max(others, default=0.0) + LEAD:
         return best
-    return known
+    return known[0] if known else None
 
 
 def _layouts_for(output: Tensor, image: Sequence[int]) -> Iterator[Layout]:
@@ -192,10 +229,13 @@ def _grids(image: Sequence[int]) -> list[tuple[int, int]]:
     return sorted(grids)
 
 
-def _share_in_place(maps: Tensor) -> float:
-    """The share of the change that lies in the half that was replaced; the worse of both axes."""
+def _share_in_place(maps: Tensor) -> float | None:
+    """The share of the change that lies in the half that was replaced; the worse of both axes.
+
+    None if nothing changes, such as behind a unit that is dead for these images.
+    """
     change = (maps[1:] - maps[:1]).abs().float().sum(dim=1)
-    shares = []
+    shares: list[float | None] = []
     for axis, (first, second) in ((1, change[:2]), (2, change[2:])):
         length = change.shape[axis]
         if length == 1:
@@ -205,5 +245,6 @@ def _share_in_place(maps: Tensor) -> float:
         lines, more = (half.sum(dim=2 - axis) for half in (first, second))
         total = float((lines + more).sum())
         inside = float((lines * place).sum() + (more * (1 - place)).sum())
-        shares.append(inside / total if total > 0 else 0.5)
-    return min(shares, default=0.5)
+        shares.append(inside / total if 0 < total < math.inf else None)
+    found = [share for share in shares if share is not None]
+    return min(found, default=0.5) if len(found) == len(shares) else None

@@ -95,8 +95,8 @@ class ClassActivation(Explainer):
         target: The number of the prediction that is explained.
         reshape: How outputs of these layers become maps: ``"channels_first"``,
             ``"channels_last"``, ``"tokens"``, or a function that makes maps ``(N, C, H, W)`` by
-            moving and dropping entries. None finds it out, at the cost of two small passes for a
-            model.
+            moving and dropping entries. None finds it out, at the cost of a few small passes for
+            a model.
 
     Shape:
         x ``(N, C, H, W)``; result ``(N, L, H, W)`` for L layers: a map serves all channels.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Literal, final
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -22,6 +24,11 @@ __all__ = ["Baseline", "IntegratedGradients"]
 Baseline = float | Tensor | Callable[[Tensor], Tensor]
 """A number, a tensor that broadcasts to the features, or a function of the features."""
 
+logger = logging.getLogger("rightreasons")
+
+MOST_MISSED = 0.5
+"""The share of a change of the target that a sum may miss before a warning."""
+_warned: WeakSet[nn.Module] = WeakSet()
 _QUADRATURES = ("gauss_legendre", "trapezoid")
 
 
@@ -33,6 +40,8 @@ class IntegratedGradients(Explainer):
 
     Attributions are complete: they sum to :math:`t(x) - t(b)`, up to the error of the quadrature,
     which `completeness_gap` reports. The kinks of a ReLU net lower the order of both quadratures.
+    Trained transformers may jump on the line: a warning, one for a model, says if the sums miss
+    more than half of the change.
 
     Differs from the paper: Gauss-Legendre quadrature needs fewer steps than the paper's Riemann
     sum. ``"trapezoid"`` is close to the paper's.
@@ -88,9 +97,12 @@ class IntegratedGradients(Explainer):
         def altered(copies: Tensor, samples: Tensor) -> Tensor:
             return start[samples] + steps[copies] * difference[samples]
 
-        return difference * averaged_gradient(
+        attribution = difference * averaged_gradient(
             subject, altered, weights, target=self.target, max_rows=self.max_rows
         )
+        if not subject.create_graph and subject.model not in _warned:
+            self._warn_of_missed_jumps(subject, attribution.detach())
+        return attribution
 
     def completeness_gap(
         self, model: nn.Module, x: Tensor, y: Tensor, *, attribution: Tensor | None = None
@@ -104,14 +116,32 @@ class IntegratedGradients(Explainer):
             attribution: The attribution by this explainer, if it is known already.
         """
         known = self(model, x, y) if attribution is None else attribution.detach()
+        change, _ = self._change(Subject(model, x, y, create_graph=False))
+        return known.flatten(1).sum(dim=1) - change
+
+    def _change(self, subject: Subject) -> tuple[Tensor, Tensor]:
+        """The target's change from the baseline to the samples, and its value there."""
+        rows = torch.arange(len(subject.x), device=subject.x.device)
         with torch.no_grad():
-            subject = Subject(model, x, y, create_graph=False)
-            rows = torch.arange(len(x), device=x.device)
-            ends = [
+            end, start = (
                 self.target(subject.probe(at, rows, needs_gradient=False).logits, subject.y)
                 for at in (subject.features, self._baseline_features(subject.features))
-            ]
-        return known.flatten(1).sum(dim=1) - (ends[0] - ends[1])
+            )
+        return end - start, end
+
+    def _warn_of_missed_jumps(self, subject: Subject, attribution: Tensor) -> None:
+        """Warn once for a model if the attributions miss most of what the target changes by."""
+        change, value = self._change(subject)
+        gap = float((attribution.flatten(1).sum(dim=1) - change).abs().mean())
+        size, rounding = float(change.abs().mean()), 1e-3 * float(value.abs().mean())
+        if gap > MOST_MISSED * size + rounding:
+            _warned.add(subject.model)
+            logger.warning(
+                "Integrated Gradients with num_steps=%d sum to a change of the %s that is off by "
+                "%.2g on average, beside a change of %.2g. The model jumps between the baseline "
+                "and the samples. Take more `num_steps`, or another baseline.",
+                *(self.num_steps, self.target.value, gap, size),
+            )
 
     def _baseline_features(self, features: Tensor) -> Tensor:
         baseline = self.baseline(features) if callable(self.baseline) else self.baseline

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,9 +23,10 @@ from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.explainers.feature_maps import (
     Layout,
     Reshape,
-    find_layout,
+    choose_layout,
+    draw_halves,
     layout_named,
-    replace_halves,
+    score_layouts,
 )
 from rightreasons.models import Normalise
 from rightreasons.probe.probe import Probe
@@ -50,7 +52,7 @@ def last_spatial_layer(model: nn.Module, x: Tensor) -> str:
 
     Args:
         model: A model that gives logits.
-        x: Inputs of the model; the first sample and altered copies are passed through.
+        x: Inputs of the model. Their shape and range count: drawn images are passed through.
 
     Example:
         >>> model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten())
@@ -76,7 +78,7 @@ def resolution_layers(model: nn.Module, x: Tensor) -> list[str]:
 
     Args:
         model: A model that gives logits.
-        x: Inputs of the model; the first sample and altered copies are passed through.
+        x: Inputs of the model. Their shape and range count: drawn images are passed through.
 
     Raises:
         InvalidSettingError: No layer gives maps, or the last ones cannot be read.
@@ -132,7 +134,7 @@ def maps_of(
 
 @dataclass(frozen=True)
 class _Survey:
-    """What two passes tell about a model's layers.
+    """What passes of drawn images tell about a model's layers.
 
     Args:
         layouts: The layouts of all layers whose output can be read as maps.
@@ -164,23 +166,31 @@ def _survey(model: nn.Module, x: Tensor) -> _Survey:
 
 def _make_survey(model: nn.Module, x: Tensor) -> _Survey:
     modules = {name: module for name, module in model.named_modules() if name}
-    layouts, unread = _read_layouts(model, modules, x)
+    draws = list(draw_halves(x))
+    layouts, unread = _read_layouts(model, modules, draws)
     names = list(layouts)
-    copies = replace_halves(x[0])[1:3]  # both hold noise: at an image of zeros a net may be dead
-    batch = Batch(x=copies, y=torch.zeros(2, dtype=torch.int64, device=x.device))
     inputs: dict[str, Tensor] = {}
+    outputs: dict[str, Tensor] = {}
     tuples: set[str] = set()
+    depends: dict[str, set[bool | None]] = {}
 
     def see(name: str, given: tuple[Any, ...], output: object) -> None:
         inputs.update(zip([name], given, strict=False))
         tuples.update([name] if isinstance(output, tuple) else [])
 
-    with _watch({name: modules[name] for name in names}, see):
-        probe = Probe.at_test_time(
-            model, batch, needs_gradient=True, create_graph=False, layers=names
-        )
-    outputs = {name: probe.activations[name] for name in names}
-    alive = _layers_that_count(probe.logits, outputs, layouts)
+    for copies in draws:
+        inputs, outputs = {}, {}  # one pass is held at a time
+        batch = Batch(x=copies[:2], y=torch.zeros(2, dtype=torch.int64, device=x.device))
+        with _watch({name: modules[name] for name in names}, see):
+            probe = Probe.at_test_time(
+                model, batch, needs_gradient=True, create_graph=False, layers=names
+            )
+        outputs = {name: probe.activations[name] for name in names}
+        for name, found in _dependences(probe.logits, outputs, layouts).items():
+            depends.setdefault(name, set()).add(found)
+        del probe
+    # With a draw that tells nothing, units behind a layer may be dead; another draw may tell.
+    alive = {name for name, found in depends.items() if True in found or False not in found}
     computed = _computed(modules, outputs)
     ends = {
         name: layouts[name].num_places
@@ -203,50 +213,56 @@ def _make_survey(model: nn.Module, x: Tensor) -> _Survey:
 
 
 def _read_layouts(
-    model: nn.Module, modules: Mapping[str, nn.Module], x: Tensor
+    model: nn.Module, modules: Mapping[str, nn.Module], draws: Sequence[Tensor]
 ) -> tuple[dict[str, Layout], tuple[str, tuple[int, ...]] | None]:
     """The layouts of layers in the order of execution, and the last output if it cannot be read."""
-    copies, image = replace_halves(x[0]), tuple(x.shape[2:])
-    by_shape: dict[tuple[int, ...], Layout] = {}
-    found: dict[str, Layout | None] = {}
+    image = tuple(draws[0].shape[2:])
     shapes: dict[str, tuple[int, ...]] = {}
+    scores: dict[str, dict[int, dict[Layout, float | None]]] = {}
+    changing: set[str] = set()  # what does not depend on the image, or is a single row, is no map
 
-    def read(name: str, given: tuple[Any, ...], output: Any) -> None:
+    def read(number: int, name: str, given: tuple[Any, ...], output: Any) -> None:
         del given
         output = output[0] if type(output) is tuple and output else output
         shape = tuple(output.shape) if isinstance(output, Tensor) else ()
         if len(shape) not in (3, 4) or min(shape[1], shape[-1]) == 1 and len(shape) == 3:
             return
-        is_ours = shape[0] == len(copies) and output.is_floating_point()
-        known = by_shape.get(shape)
-        layout = find_layout(modules[name], output, image, known) if is_ours else None
-        if layout is not None:
-            by_shape.setdefault(shape, layout)
-        if layout is None and bool((output == output[:1]).all()):
-            return  # it does not depend on the image, or is a single row
-        found.pop(name, None)
-        found[name], shapes[name] = layout, shape
+        is_ours = shape[0] == len(draws[0]) and output.is_floating_point()
+        shapes.pop(name, None)
+        shapes[name] = shape
+        scores.setdefault(name, {})[number] = score_layouts(output, image) if is_ours else {}
+        changing.update([] if bool((output == output[:1]).all()) else [name])
 
-    with ExitStack() as contexts:
-        for context in (test_time_mode(model), out_of_place(model), torch.no_grad()):
-            contexts.enter_context(context)
-        contexts.enter_context(_watch(modules, read))
-        model(copies)
+    for number, copies in enumerate(draws):
+        with ExitStack() as contexts:
+            for context in (test_time_mode(model), out_of_place(model), torch.no_grad()):
+                contexts.enter_context(context)
+            contexts.enter_context(_watch(modules, partial(read, number)))
+            model(copies)
+    known: dict[tuple[int, ...], list[Layout]] = {}
+    found: dict[str, Layout | None] = {}
+    for name, shape in shapes.items():
+        earlier = known.setdefault(shape, [])
+        layout = choose_layout(modules[name], list(scores[name].values()), earlier)
+        if layout is not None:
+            earlier.append(layout)
+        if layout is not None or name in changing:
+            found[name] = layout
     last = next(reversed(found), None)
     unread = (last, shapes[last]) if last is not None and found[last] is None else None
     return {name: layout for name, layout in found.items() if layout is not None}, unread
 
 
-def _layers_that_count(
+def _dependences(
     logits: Tensor, outputs: Mapping[str, Tensor], layouts: Mapping[str, Layout]
-) -> set[str]:
-    """The layers on whose places the logits depend.
+) -> dict[str, bool | None]:
+    """Whether the logits depend on the places of layers; None where that cannot be told.
 
     A gradient that is zero at all places but not at a class token tells that places do not count. A
-    gradient of zeros alone tells nothing: a unit behind the layer may be dead for this image.
+    gradient of zeros alone tells nothing: a unit behind the layer may be dead for these images.
     """
     if not outputs:
-        return set()
+        return {}
     generator = torch.Generator().manual_seed(0)
     weights = torch.rand(logits.shape, generator=generator).to(logits)  # a plain sum may cancel
     weights = weights * torch.finfo(logits.dtype).max ** 0.5  # and small gradients vanish early on
@@ -254,12 +270,10 @@ def _layers_that_count(
         gradients = torch.autograd.grad(
             (weights * logits).sum(), list(outputs.values()), allow_unused=True
         )
-    named = zip(outputs, gradients, strict=True)
-    given = {name: gradient for name, gradient in named if gradient is not None}
     return {
-        name
-        for name, gradient in given.items()
-        if bool(layouts[name](gradient).any()) or not bool(gradient.any())
+        name: bool(layouts[name](gradient).any()) or (False if bool(gradient.any()) else None)
+        for name, gradient in zip(outputs, gradients, strict=True)
+        if gradient is not None
     }
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "short_name",
 ]
 
+_NOT_OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
 FROM_THE_DATA = ("classes", "channels", "size", "vocabulary")
 _FILES = (".pt", ".pth", ".pt2", ".ckpt", ".bin", ".safetensors", ".onnx")
 
@@ -231,13 +232,22 @@ def _refused_code(name: str, purpose: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # anything may happen there
-        frames = traceback.extract_tb(error.__traceback__)
-        last = frames[-1]
         words = " ".join(str(error).split())[:400]
+        line, file = _place(error)
         raise InvalidSettingError(
-            f"Expected {name!r} to {purpose}, but line {last.lineno} of {last.filename} raised "
+            f"Expected {name!r} to {purpose}, but line {line} of {file} raised "
             f"{type(error).__name__}: {words}"
         ) from error
+
+
+def _place(error: Exception) -> tuple[int | None, str | None]:
+    """Line and file of an error: the last of the user's own code, if there is any."""
+    if isinstance(error, SyntaxError):
+        return error.lineno, error.filename
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [one for one in frames if not one.filename.startswith((*_NOT_OWN, "<frozen"))]
+    last = (own or frames)[-1]
+    return last.lineno, last.filename
 
 
 def _call(name: str, make: Callable[..., Any], settings: dict[str, Any], **given: Any) -> object:
@@ -252,7 +262,8 @@ def _call(name: str, make: Callable[..., Any], settings: dict[str, Any], **given
         allowed = [one for one in named if one not in FROM_THE_DATA]
         check_names(f"settings of the model {name!r}", settings, allowed)
     taken = {key: value for key, value in given.items() if key in named}
-    with _refused_code(name, f"be called with {', '.join([*taken, *settings]) or 'nothing'}"):
+    words = ", ".join(f"{key}={value!r}" for key, value in {**taken, **settings}.items())
+    with _refused_code(name, f"be called with {words or 'nothing'}"):
         return make(**taken, **settings)
 
 

@@ -132,6 +132,13 @@ def create(
         raise InvalidSettingError(
             f"Expected both `mean` and `deviation`, or neither, but got {', '.join(scale)} alone."
         )
+    for key, value in scale.items():
+        if isinstance(value, Sequence) and len(value) not in (1, channels):
+            option = "--mean" if key == "mean" else "--std"
+            raise InvalidSettingError(
+                f"Expected `{key}` ({option}) to be one number, or one for each of {channels} "
+                f"channels, but got {len(value)}: {', '.join(map(str, value))}."
+            )
     adapt = {key: settings.pop(key) for key in ("positive",) if key in settings}
     make = create_own if is_own(name) else _create
     shape: dict[str, Any] = {"channels": channels, "size": size}

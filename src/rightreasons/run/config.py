@@ -259,7 +259,7 @@ def load_config(folder: str | Path) -> Config:
         path,
         read_yaml,
         missing=f"Expected a run in {path.parent}, but it has no config.yaml. Name the folder that "
-        "was given to `rightreasons train --out`.",
+        "was given to `rightreasons train --out`, or to `rightreasons adopt` with your own model.",
     )
     if not isinstance(config, dict) or "data" not in config:
         raise _unreadable(path, "it has no `data`")

@@ -138,9 +138,10 @@ def _frozen_names(model: nn.Module, patterns: str | None, data: Dataset) -> set[
         else:
             found = {name for name in names if fnmatchcase(name, pattern)}
         if not found:
+            known = names if len(names) <= 6 else [*names[:4], "…", names[-1]]
             raise InvalidSettingError(
                 f"Expected `freeze` to name parameters of the model, but {pattern!r} names none of "
-                f"{', '.join(names[:4])}, …, {names[-1]}. Use * for the rest of a name, or the "
+                f"{', '.join(known)}. Use * for the rest of a name, or the "
                 f"word {BODY} for all but the head (--freeze)."
             )
         frozen |= found

@@ -26,6 +26,7 @@ from rightreasons.datasets.images.duplicates import (
 )
 from rightreasons.datasets.images.files import (
     SIDEWAYS,
+    check_data_dir,
     image_size,
     read_image,
     read_mask,
@@ -41,7 +42,7 @@ from rightreasons.datasets.images.row_checks import (
 )
 from rightreasons.datasets.images.splits import Reading, check_value_range
 from rightreasons.datasets.images.table import TABLES, find_table, read_table
-from rightreasons.errors import DatasetCorruptError
+from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError
 
 __all__ = ["check_data"]
 
@@ -83,13 +84,19 @@ def check_data(
         The problems, by row.
 
     Example:
-        >>> [str(problem) for problem in check_data("/nowhere")][0][:40]
-        '.: Expected images in /nowhere, in CLASS'
+        >>> check_data("/nowhere")
+        Traceback (most recent call last):
+        rightreasons.errors.DatasetNotFoundError: Expected a folder with images at /nowhere, ...
     """
     check_integer("least_group", least_group)
     check_integer("most_imbalance", most_imbalance)
     scale = check_value_range(value_range)
-    root = Path(path).expanduser()
+    root = check_data_dir(path)
+    if not root.is_dir():
+        raise DatasetNotFoundError(
+            f"Expected a folder with images at {root}, but there is none. Name the folder that has "
+            "data.csv, or a folder for each class."
+        )
     try:
         manifest, columns, problems, table = _read(root)
     except (DatasetCorruptError, FileNotFoundError) as error:

@@ -1,6 +1,7 @@
 """`Splits` from a table of image files, checked, in memory or on disk."""
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -194,7 +195,8 @@ def _raise_problems(problems: list[str], manifest: Manifest) -> None:
     if problems:
         more = len(problems) - MAX_LINES
         own = manifest.origin == "class folders" or "data." in manifest.origin
-        every = f"; `rightreasons data check {manifest.root}` lists all" if own else ""
+        where = shlex.quote(str(manifest.root))
+        every = f"; `rightreasons data check {where}` lists all" if own else ""
         rest = f"… and {more} more{every}"
         lines = problems[:MAX_LINES] + ([rest] if more > 0 else [])
         listing = "\n".join(f"  {line}" for line in lines)
