@@ -119,6 +119,12 @@ def only_swap(value):
             "The training of erm and r3 failed: no better than always the most frequent class.",
         ),
         (
+            [("as it is", 0.5, NOT_LEARNED)],
+            "bad",
+            "Not learned",
+            "The model as it was given fails: no better than always the most frequent class.",
+        ),
+        (
             [("erm", 0, plain_accuracy(0.5)), ("r3", 0, plain_accuracy(0.8))],
             "mixed",
             "More accurate",

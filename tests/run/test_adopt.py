@@ -76,6 +76,8 @@ def test_what_would_not_be_the_users_model_is_refused(own, tmp_path):
         adopt_run(Config(data="decoy_digits", recipe=AS_IT_IS, model="mlp"), "runs/a")
     with pytest.raises(InvalidSettingError, match="`recipe` to be 'as it is'.*Use train_run"):
         adopt_run(Config(**{**vars(own), "recipe": "erm"}), "runs/a")
+    with pytest.raises(InvalidSettingError, match="but 2 are random, such as"):
+        adopt_run(Config(**{**vars(own), "weights": None}), "runs/a")
     torch.save({"1.weight": torch.randn(3, 196), "1.bias": torch.zeros(3)}, "w.pt")
     with pytest.raises(CheckpointMismatchError, match="number of classes: 1.weight, 1.bias"):
         adopt_run(own, "runs/a")

@@ -11,6 +11,7 @@ from rightreasons.report.estimate import Estimate, clearly_above
 from rightreasons.report.reliance import Reliance, find_reliance
 from rightreasons.report.section import Method, Section
 from rightreasons.report.wording import join_names, percent, plain_text, points
+from rightreasons.run.config import AS_IT_IS
 
 __all__ = ["Verdict", "judge_section"]
 
@@ -93,7 +94,9 @@ def judge_section(section: Section) -> Verdict:
 def _judge(section: Section, ranked: Sequence[Method], key: str | None) -> Verdict:
     if not ranked:
         names = join_names([method.label for method in section.methods])
-        headline = f"The training of {names} failed: no better than always the most frequent class."
+        given = all(method.recipe == AS_IT_IS for method in section.methods)
+        start = "The model as it was given fails" if given else f"The training of {names} failed"
+        headline = f"{start}: no better than always the most frequent class."
         return Verdict("bad", "Not learned", headline)
     if key is None:
         headline = "The runs share no measure of accuracy on test data, so nothing can be said."

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from rightreasons.core.files import save_weights, writable_folder, write_json
 from rightreasons.datasets import Dataset, Splits
@@ -56,6 +58,8 @@ def adopt_run(
     }
     metrics = {split: config.build_metrics(split) for split in parts}
     model, loaded = config.start_model(data)
+    if loaded is None:
+        _refuse_random_weights(config, data, model)
     if loaded is not None and loaded.skipped:
         raise CheckpointMismatchError(
             f"Expected all weights of the model in {str(loaded.path)!r}, but these are missing or "
@@ -83,6 +87,17 @@ def adopt_run(
         }
         write_json(folder / "results.json", results)
         return results
+
+
+def _refuse_random_weights(config: Config, data: Splits, model: nn.Module) -> None:
+    """Build the model with another seed: weights that a factory reads from a file stay equal."""
+    other = replace(config, seed=config.seed + 1).build_model(data).state_dict()
+    drawn = [name for name, value in model.state_dict().items() if not value.equal(other[name])]
+    if drawn:
+        raise InvalidSettingError(
+            f"Expected {config.model} to give trained weights, but {len(drawn)} are random, "
+            f"such as {drawn[0]!r}. Name a file (--weights FILE), or load it in {config.model}."
+        )
 
 
 def _compare_with_guessing(measured: dict[str, float], test: Dataset) -> dict[str, Any]:
