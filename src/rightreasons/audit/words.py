@@ -225,13 +225,8 @@ class WordSearch:
                         sums[label, number] += heat[row, first:last].sum()
                         counts[number] += 1
         mean = sums / np.maximum(counts, 1)
-        taken = {
-            word
-            for one in known
-            if one.region is not None
-            for group in one.region.words
-            for word in group
-        }
+        groups_known = [group for one in known if one.region for group in one.region.words]
+        taken = {word for group in groups_known for word in group}
         free = np.array([word not in taken for word in self.words], dtype=bool) & (counts > 0)
         members = best_of_classes(mean, free)
         if not members:
