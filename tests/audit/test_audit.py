@@ -148,7 +148,7 @@ def test_data_alone_and_further_columns():
         rr.audit(None, batch, columns={"site": ["a"]}, progress=False)
 
 
-def test_a_column_of_a_table_is_found_and_masked():
+def test_a_column_of_a_table_is_found_and_masked(tmp_path):
     generator = torch.Generator().manual_seed(0)
     y = torch.arange(200) % 2
     x = torch.rand(200, 5, generator=generator)
@@ -163,8 +163,9 @@ def test_a_column_of_a_table_is_found_and_masked():
     assert len(found.findings) == 1
     data = InMemory(rr.Batch(x=x, y=y))
     assert first.masks(data).sum(dim=0).tolist() == [0, 0, 0, 200, 0]
-    with pytest.raises(InvalidSettingError, match="'column 3' is a column of a table"):
-        accept_findings(found, [1], data, "unused")
+    accept_findings(found, [1], data, tmp_path)
+    read = with_mask_archive(data, tmp_path / "train.npz").take(torch.arange(3))
+    assert read.mask.tolist() == [[0, 0, 0, 1, 0]] * 3
 
 
 @pytest.mark.parametrize(

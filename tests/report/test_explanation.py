@@ -1,4 +1,5 @@
 import io
+import json
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import rightreasons as rr
 from rightreasons.datasets import Card, InMemory
 from rightreasons.errors import InvalidBatchError, InvalidSettingError, UnknownNameError
 from rightreasons.explainers import InputGradient
+from rightreasons.report import write_report
 from rightreasons.report.explanation import (
     draw_samples,
     draw_sheet,
@@ -18,7 +20,7 @@ from rightreasons.report.explanation import (
     render_explanations,
 )
 from rightreasons.run.config import Config
-from rightreasons.run.run import load_run
+from rightreasons.run.run import load_run, train_run
 
 CARD = Card(classes=("cat & dog", "ship"))
 
@@ -170,3 +172,42 @@ def test_a_run_without_validation_data(run, tmp_path, monkeypatch):
     monkeypatch.setattr(Config, "load_data", lambda self: without)
     with pytest.raises(InvalidSettingError, match="Expected a run with validation data to explain"):
         explain_run(run, tmp_path / "page.html", split="validation")
+
+
+def test_texts_are_words_shaded_marked_and_escaped():
+    nasty = ["<script>alert(1)</script>", 'a"b', "🎬", "שלום", "w" * 300, "spiel", "##berg", ""]
+    attribution = np.array([[0.0, 0, 0, 0, 0, 2.0, -5.0, 9.0]])
+    columns = {
+        "x": np.zeros((1, 8), int),
+        "tokens": np.array([nasty]),
+        "y": np.array([1]),
+        "index": np.array([3]),
+        "prediction": np.array([1]),
+        "probability": np.array([0.9]),
+        "attribution": attribution,
+        "mask": np.array([[0.0, 0, 0, 0, 0, 1, 1, 0]]),
+    }
+    (sample,) = draw_samples(columns, CARD)
+    assert [one.heat for one in sample.words] == [0, 0, 0, 0, 0, 2, 5]  # padding sets no scale
+    assert [one.is_masked for one in sample.words[4:]] == [False, True, True]
+    assert (sample.words[6].word, sample.words[6].joins) == ("berg", True)
+    page = render_explanations([sample], title="a text", explained="the label")
+    assert "<script>" not in page and "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "a&#34;b" in page and "🎬" in page and "<bdi>שלום</bdi>" in page
+    assert "w" * 40 + "…" in page and "w" * 41 not in page
+    assert "<img" not in page and "underlined" in page
+
+
+def test_a_run_of_texts_is_explained_and_reported(tmp_path):
+    rows = [{"text": f"{w} <b>film</b>", "label": w} for w in ("good", "bad") for _ in range(40)]
+    (tmp_path / "data.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    config = Config(data="text", data_dir=str(tmp_path), model="text_mlp", epochs=5, lr=0.01)
+    train_run(config, tmp_path / "run")
+    page = explain_run(tmp_path / "run", tmp_path / "e.html", num_samples=4).read_text()
+    assert "input_times_gradient of run" in page and "hot-5" in page and "<b>film" not in page
+    arrays = np.load(explain_run(tmp_path / "run", tmp_path / "e.npz", num_samples=4))
+    assert arrays["attribution"].shape == arrays["tokens"].shape
+    with pytest.raises(InvalidBatchError, match=r"Write \.html or \.npz instead"):
+        explain_run(tmp_path / "run", tmp_path / "e.png")
+    report = write_report([tmp_path / "run"], tmp_path / "report.html").read_text()
+    assert "Test texts" in report and "hot-5" in report and "&lt;" in report

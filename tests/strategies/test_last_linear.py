@@ -3,7 +3,8 @@ import torch
 from torch import nn
 
 from rightreasons.errors import InvalidSettingError
-from rightreasons.strategies.last_linear import compute_features, last_linear, read_inputs
+from rightreasons.models.surgery import last_linear, read_inputs
+from rightreasons.strategies.dfr import compute_features
 
 
 def test_it_is_found_by_what_it_gives(make_net):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 from typing_extensions import override
 
 from rightreasons.annotators.hand_masks import CHUNK, change_below_augmentation, merge_channels
@@ -21,7 +22,7 @@ from rightreasons.datasets import Dataset, InMemory, MaskBits, Selected
 from rightreasons.datasets.dataset import TransformedDataset
 from rightreasons.datasets.images.files import image_size, read_mask
 from rightreasons.datasets.images.stream import ImageStream
-from rightreasons.datasets.wrappers import pack_masks
+from rightreasons.datasets.wrappers import RowMasks, pack_masks
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 from rightreasons.types import Batch
 
@@ -221,14 +222,23 @@ def write_masks(path: str | Path, data: Dataset) -> None:
         annotated  (N,) booleans: True if drawn by a person, False if predicted
         files      (N,) names, if images have files
 
+    Texts have ``mask`` ``(N, T)``, padded to the longest, rows of a table ``(N, D)``. The
+    ``substitutes`` of texts are kept too.
+
     Args:
         path: Path of the ``.npz`` file.
-        data: Images with masks, such as those from `annotate_rest`.
+        data: Data with masks, such as those from `annotate_rest`.
     """
     masks, annotated = [], []
     with progress("writing masks", total=len(data)) as advance:
         for batch in data.batches(torch.split(torch.arange(len(data)), CHUNK)):
-            masks.append((merge_channels(batch)[:, 0] * LEVELS).round().byte().numpy())
+            if batch.x.ndim == 4:
+                mask = merge_channels(batch)[:, 0]
+            elif batch.mask is None:
+                raise InvalidSettingError("Expected a batch with a `mask`, but got none.")
+            else:
+                mask = functional.pad(batch.mask, (0, data.card.shape[0] - batch.mask.shape[1]))
+            masks.append((mask * LEVELS).round().byte().cpu().numpy())
             everyone = torch.ones(len(batch), dtype=torch.bool)
             annotated.append((everyone if batch.annotated is None else batch.annotated).numpy())
             advance(len(batch))
@@ -236,18 +246,20 @@ def write_masks(path: str | Path, data: Dataset) -> None:
     files = file_names(data)
     if files is not None:
         arrays["files"] = np.array(files)
+    if data.card.text is not None:
+        arrays["substitutes"] = np.array(data.card.text.substitutes, dtype=np.int64)
     target = Path(path)
     writable_folder(target.parent)
     write_atomically(target, lambda file: np.savez_compressed(file, **arrays))
 
 
 def with_mask_archive(data: Dataset, path: str | Path) -> Dataset:
-    """Read the masks of all images that `write_masks` wrote, in place of the data's own masks.
+    """Read the masks of all samples that `write_masks` wrote, in place of the data's own masks.
 
     ``annotated`` is True for masks that a person drew, as after `annotate_rest`.
 
     Args:
-        data: The same images in the same order. They are compared by the names of their files; if
+        data: The same samples in the same order. They are compared by the names of their files; if
             these are not known, by their number and size.
         path: Path of the ``.npz`` file.
 
@@ -270,12 +282,16 @@ def with_mask_archive(data: Dataset, path: str | Path) -> Dataset:
             f"Expected {path} as `rightreasons annotate --rest` wrote it, but cannot read it: "
             f"{error}."
         ) from error
-    shape = (len(data), *data.card.shape[1:])
+    is_image = len(data.card.shape) == 3
+    shape = (len(data), *(data.card.shape[1:] if is_image else data.card.shape))
     if mask.shape != shape or annotated.shape != shape[:1]:
         raise DatasetCorruptError(
-            f"Expected {path} to have masks of {shape}, one for each image of {data.card.name!r}, "
+            f"Expected {path} to have masks of {shape}, one for each sample of {data.card.name!r}, "
             f"but got {mask.shape}. Use the data it was written for, of the same size."
         )
+    if not is_image:
+        known = arrays.get("substitutes", np.zeros(0, dtype=np.int64))
+        return RowMasks(data, mask, annotated, substitutes=tuple(known.tolist()))
     files, names = arrays.get("files"), file_names(data)
     if files is not None and names is not None and files.tolist() != names:
         other = next(pair for pair in zip(names, files.tolist(), strict=True) if pair[0] != pair[1])

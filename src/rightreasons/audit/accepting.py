@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -54,7 +55,7 @@ def accept_findings(
         with progress(f"making masks of {name}", total=len(part) * len(chosen)) as advance:
             masks = [finding.masks(part, advance=advance) for finding in chosen]
         joined = torch.stack([one.expand_as(masks[0]) for one in masks]).amax(dim=0)
-        write_masks(root / f"{name}.npz", AcceptedMasks(part, joined))
+        write_masks(root / f"{name}.npz", AcceptedMasks(part, joined, _tokens(chosen)))
         present = (joined.flatten(1).amax(dim=1) >= LEAST_VALUE).double().mean()
         told[name] = {"samples": len(part), "with_mask": float(present)}
     about = {
@@ -70,16 +71,20 @@ def accept_findings(
 
 
 class AcceptedMasks(TransformedDataset):
-    """Images with masks that a machine made, beside those that a person drew.
+    """Samples with masks that a machine made, beside those that a person drew.
 
     Args:
-        base: Images.
-        masks: Soft masks of all images, ``(N, 1, H, W)``.
+        base: Images, texts or rows of a table.
+        masks: Soft masks of all samples: ``(N, 1, H, W)``, ``(N, T)`` or ``(N, D)``.
+        substitutes: Token ids of the accepted words, which may stand in for each other.
     """
 
-    def __init__(self, base: Dataset, masks: Tensor) -> None:
+    def __init__(self, base: Dataset, masks: Tensor, substitutes: tuple[int, ...] = ()) -> None:
         super().__init__(base)
         self.soft = masks
+        if base.card.text is not None:
+            text = replace(base.card.text, substitutes=substitutes)
+            self.card = replace(base.card, text=text)
 
     @property
     @override
@@ -94,8 +99,11 @@ class AcceptedMasks(TransformedDataset):
 
     @override
     def transform(self, batch: Batch, indices: Tensor) -> Batch:
+        mask = self.soft[indices]
+        if mask.ndim == 2:  # texts of a batch are as long as the longest
+            mask = mask[:, : batch.x.shape[1]]
         return batch.with_(
-            mask=self.soft[indices].to(batch.x),
+            mask=mask.to(batch.x) if batch.x.is_floating_point() else mask.to(batch.x.device),
             annotated=torch.zeros(len(indices), dtype=torch.bool),
         )
 
@@ -122,12 +130,13 @@ def _choose(audit: Audit, numbers: Sequence[int]) -> list[Finding]:
             f"Expected findings with a region, or a colour alone, but got {chosen[0].name!r} and "
             f"{chosen[-1].name!r}. Accept each into a folder of its own (--out)."
         )
-    if chosen[0].kind == "column":
-        raise InvalidSettingError(
-            f"Expected a finding in images, but {chosen[0].name!r} is a column of a table. "
-            f"{chosen[0].advice} Its masks are `finding.masks(data)`."
-        )
     return chosen
+
+
+def _tokens(findings: Sequence[Finding]) -> tuple[int, ...]:
+    """The token ids of the words of findings."""
+    groups = [group for one in findings if one.region for group in one.region.words]
+    return tuple(sorted({token for group in groups for word in group for token in word}))
 
 
 def _parts(data: Splits | Dataset) -> dict[str, Dataset]:

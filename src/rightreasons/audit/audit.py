@@ -18,8 +18,9 @@ from rightreasons.audit.findings import Finding, Thresholds, judge, rank_finding
 from rightreasons.audit.images import ImageSearch
 from rightreasons.audit.patches import import_sklearn
 from rightreasons.audit.reliance import measure_reliance
-from rightreasons.audit.samples import read_samples
+from rightreasons.audit.samples import TextSamples, read_samples
 from rightreasons.audit.statistics import adjust_for_families
+from rightreasons.audit.words import WordSearch
 from rightreasons.core.checks import check_integer
 from rightreasons.core.progress import progress as show_progress
 from rightreasons.core.rng import random_stream
@@ -99,8 +100,9 @@ def audit(
     Args:
         model: A model that gives logits, a run with its own data, or None to look at the data
             alone.
-        data: Images ``(N, C, H, W)`` or numeric columns ``(N, D)``: a data set, a batch, or
-            splits, of which the training data are audited. None takes the data of the run.
+        data: Images ``(N, C, H, W)``, numeric columns ``(N, D)`` or texts with a vocabulary: a
+            data set, a batch, or splits, of which the training data are audited. None takes the
+            data of the run.
         columns: Further columns by name, one value for each sample, such as the hospital; numbers
             or words, None if missing.
         max_samples: Most samples to audit, drawn at random in each class.
@@ -110,7 +112,7 @@ def audit(
 
     Raises:
         MissingExtraError: scikit-learn is not installed.
-        InvalidBatchError: There are too few samples, or they are neither images nor columns.
+        InvalidBatchError: There are too few samples, or they are no images, columns or texts.
     """
     started = time.monotonic()
     check_integer("max_samples", max_samples, low=LEAST_SAMPLES)
@@ -128,14 +130,19 @@ def audit(
             advance(100 * amount)
 
         first = part.take(rows[:1]).x
-        if not first.is_floating_point() or first.ndim not in (2, 4):
+        is_text = part.vocabulary is not None and part.card.text is not None and first.ndim == 2
+        if not is_text and (not first.is_floating_point() or first.ndim not in (2, 4)):
             raise InvalidBatchError(
-                f"Expected images (N, C, H, W) or numeric columns (N, D) to audit, but got "
-                f"{first.dtype} of shape {tuple(first.shape)}."
+                f"Expected images (N, C, H, W) or numeric columns (N, D) to audit, or texts of "
+                f"rr.text.dataset, but got {first.dtype} of shape {tuple(first.shape)}."
             )
         families: list[list[Finding]] = []
         wrong: list[dict[str, Any]] = []
-        if first.ndim == 4:
+        if is_text:
+            texts = TextSamples(part, model, rows, halves, advance)
+            families = WordSearch(texts, model, thresholds=limits, seed=seed).families()
+            wrong = _sure_and_wrong(texts.answers, texts.y, rows, part.card.classes)
+        elif first.ndim == 4:
             samples = read_samples(part, model, rows, halves, advance)
             families = _audit_images(
                 ImageSearch(samples, model, thresholds=limits, seed=seed, advance=step), limits

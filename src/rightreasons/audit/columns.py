@@ -14,9 +14,10 @@ from rightreasons.audit.cause import Effect, swap_effect
 from rightreasons.audit.findings import Finding
 from rightreasons.audit.properties import predict_by_column
 from rightreasons.audit.regions import Region
-from rightreasons.audit.statistics import compare_with_permutations
+from rightreasons.audit.statistics import compare_with_permutations, presence_strengths
 from rightreasons.core.rng import random_stream
-from rightreasons.datasets.dataset import Dataset
+from rightreasons.datasets.dataset import Column, Dataset
+from rightreasons.datasets.tables.reading import UNKNOWN
 from rightreasons.errors import InvalidSettingError
 
 __all__ = ["audit_columns", "audit_table"]
@@ -37,7 +38,7 @@ def audit_table(
     """Single columns of a table: how well each tells the label, and what planting it does.
 
     Args:
-        data: Numeric columns ``(N, D)``.
+        data: Columns ``(N, D)``; the features of a category move together.
         model: The model; None to look at the data alone.
         rows: Rows of the audited samples.
         halves: Places of the searched samples and of those to plant on.
@@ -45,28 +46,58 @@ def audit_table(
     """
     batch = data.take(rows)
     search, cause = halves
-    names = [f"column {number}" for number in range(batch.x.shape[1])]
+    columns = data.card.columns or tuple(
+        Column(f"column {number}", number) for number in range(batch.x.shape[1])
+    )
     strengths, p_values = _tell_label(
-        [batch.x[search, number].double().numpy() for number in range(len(names))],
-        batch.y[search],
-        seed,
+        [_as_values(batch.x[search], column) for column in columns], batch.y[search], seed
     )
     found = []
     for number in np.argsort(-strengths, kind="stable")[:MOST_PLANTED].tolist():
-        effect = _plant_column(model, data, rows, batch.y, search, cause, number, seed)
+        column = columns[number]
+        missing = _find_missing(batch.x, column)
         found.append(
             Finding(
-                name=names[number],
+                name=column.name,
                 kind="column",
                 tells_label=float(strengths[number]),
                 p_value=float(p_values[number]),
-                effect=effect,
+                effect=_plant_column(model, data, rows, batch.y, search, cause, column, seed),
+                prevalence=float(1 - missing.double().mean()),
                 classes=data.card.classes,
-                area=1 / len(names),
-                region=Region("column", column=number),
+                area=1 / len(columns),
+                details=_missingness(missing[search], batch.y[search]),
+                region=Region("column", column=column.first, features=max(1, len(column.values))),
             )
         )
     return found
+
+
+def _as_values(x: Tensor, column: Column) -> NDArray[np.float64]:
+    """What a small tree sees of a column: its number, or the number and features of its value."""
+    features = x[:, column.features].double()
+    if not column.values:
+        return np.asarray(features[:, 0].numpy())
+    return np.asarray(torch.cat([features.argmax(dim=1)[:, None], features], dim=1).numpy())
+
+
+def _find_missing(x: Tensor, column: Column) -> Tensor:
+    """Where a category has no value, or the one that stands for empty cells."""
+    features = x[:, column.features]
+    if not column.values:
+        return features[:, 0].isnan()
+    missing = features.sum(dim=1) == 0
+    if UNKNOWN in column.values:
+        missing |= features[:, column.values.index(UNKNOWN)] > 0
+    return missing
+
+
+def _missingness(missing: Tensor, y: Tensor) -> dict[str, float]:
+    """How well it tells the label that a value is missing; nothing if none is."""
+    if not bool(missing.any()):
+        return {}
+    presence = missing.double().numpy()[:, None]
+    return {"missing": float(presence_strengths(presence, y.numpy()).max())}
 
 
 def audit_columns(
@@ -136,7 +167,7 @@ def _plant_column(
     y: Tensor,
     search: Tensor,
     cause: Tensor,
-    column: int,
+    column: Column,
     seed: int,
 ) -> Effect | None:
     """Give samples the column of another class."""
@@ -146,7 +177,7 @@ def _plant_column(
     def alter(x: Tensor, places: Tensor, donors: Tensor) -> Tensor:
         del places
         changed = x.clone()
-        changed[:, column] = data.take(rows[donors]).x[:, column]
+        changed[:, column.features] = data.take(rows[donors]).x[:, column.features]
         return changed
 
     recipients = _sure_and_right(model, data, rows, cause)

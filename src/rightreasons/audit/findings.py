@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from rightreasons.audit.cause import Effect, Example
 from rightreasons.audit.regions import Region
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidSettingError
+
+if TYPE_CHECKING:
+    from rightreasons.audit.samples import Marked
+    from rightreasons.audit.text_planting import TextExample
 
 __all__ = [
     "LITTLE_USED",
@@ -34,6 +39,10 @@ NO_MODEL = "in the data; no model was asked"
 NOT_PLANTED = "in the data; it cannot be planted"
 ORDER = (USED, NO_MODEL, NOT_PLANTED, LITTLE_USED, LOOKED_AT)
 MOST_AREA = 0.05
+OF_ANY_AREA = frozenset(
+    ["colour", "contrast", "detail", "column", "length", "punctuation"]
+    + ["word", "word pair", "attended word"]
+)
 CHUNK = 200
 
 
@@ -59,7 +68,8 @@ class Finding:
     Args:
         name: A few words.
         kind: ``"patch"``, ``"attended patch"``, ``"colour"``, ``"contrast"``, ``"detail"``,
-            ``"border"`` or ``"column"``.
+            ``"border"``, ``"column"``, ``"metadata"``, ``"word"``, ``"word pair"``,
+            ``"attended word"``, ``"length"``, ``"punctuation"`` or ``"capitals"``.
         tells_label: How well it tells the label by itself, from 0 to 1; NaN if not measured.
         p_value: Adjusted p-value of ``tells_label``.
         effect: Planted effect; None if it cannot be planted, or without a model.
@@ -72,7 +82,7 @@ class Finding:
         details: Further numbers by name.
         region: Where it lies; None for a property of the whole input.
         examples: Samples before and after planting.
-        pictures: Samples that show it, ``(C, H, W)``.
+        pictures: Samples that show it, ``(C, H, W)``, or texts as marked words.
     """
 
     name: str
@@ -88,8 +98,8 @@ class Finding:
     flagged: bool = False
     details: dict[str, Any] = field(default_factory=dict)
     region: Region | None = None
-    examples: Sequence[Example] = ()
-    pictures: Sequence[Tensor] = ()
+    examples: Sequence[Example | TextExample] = ()
+    pictures: Sequence[Tensor | Marked] = ()
 
     @property
     def decisive(self) -> Effect | None:
@@ -123,11 +133,17 @@ class Finding:
             "detail": "It has no region: encode and resize the images of all classes alike.",
             "border": "Accept it to get masks of the border, or cut the border off.",
             "column": "Leave the column out, or accept it to get masks of it.",
+            "word": "Accept it to get masks of the words, then train with them.",
+            "word pair": "Accept it to get masks of the words, then train with them.",
+            "attended word": "Read the texts; if the word must not matter, accept it.",
+            "length": "It has no place: give all classes texts of the same length, or cut them.",
+            "punctuation": "It has no place: write the marks of all classes alike.",
+            "capitals": "It has no place: write all texts in small letters.",
             "metadata": "The model does not see it; find out how it came to tell the label.",
         }[self.kind]
 
     def masks(self, data: Dataset, *, advance: Callable[[int], None] | None = None) -> Tensor:
-        """Soft masks of all samples, 1 where the finding is: ``(N, 1, H, W)`` or ``(N, D)``.
+        """Soft masks of all samples, 1 where it is: ``(N, 1, H, W)``, ``(N, D)`` or ``(N, T)``.
 
         Args:
             data: The samples; the finding may have come from others.
@@ -143,13 +159,16 @@ class Finding:
             parts.append(self.region.locate(data.take(rows).x))
             if advance is not None:
                 advance(len(rows))
+        if self.region.kind == "words":  # parts are as long as their longest text
+            widest = max([*data.card.shape, *(part.shape[1] for part in parts)])
+            parts = [functional.pad(part, (0, widest - part.shape[1])) for part in parts]
         return torch.cat(parts)
 
 
 def judge(finding: Finding, thresholds: Thresholds, *, has_model: bool) -> Finding:
     """Give the verdict: effect sizes decide, and a p-value only guards against chance."""
     effect = finding.decisive
-    small = finding.area <= MOST_AREA or finding.kind in ("colour", "contrast", "detail", "column")
+    small = finding.area <= MOST_AREA or finding.kind in OF_ANY_AREA
     tells = (
         finding.tells_label >= thresholds.strength
         and finding.p_value <= thresholds.false_discoveries

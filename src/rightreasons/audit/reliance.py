@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from rightreasons.attacks import worst_value
 from rightreasons.audit.cause import Effect
 from rightreasons.core.rng import drawn_from
-from rightreasons.datasets.dataset import Dataset
+from rightreasons.datasets.dataset import Card, Dataset
 from rightreasons.datasets.wrappers import cover, select
 from rightreasons.metrics import SwapAccuracy
 from rightreasons.metrics.exchange import remove_masked
@@ -57,7 +57,7 @@ def measure_reliance(
             keep = batch.mask is not None and batch.mask.flatten(1).any(dim=1)
             if isinstance(keep, bool) or not bool(keep.any()):
                 continue
-            parts.append(_measure(model, batch[keep], swap, data.card.valid_range))
+            parts.append(_measure(model, batch[keep], swap, data.card))
     columns = {name: torch.cat([one[name] for one in parts]) for name in parts[0]}
     card = data.card
     measured: dict[str, Any] = {
@@ -76,16 +76,18 @@ def measure_reliance(
     return measured
 
 
-def _measure(
-    model: nn.Module, batch: Batch, swap: SwapAccuracy, valid_range: tuple[float, float]
-) -> dict[str, Tensor]:
+def _measure(model: nn.Module, batch: Batch, swap: SwapAccuracy, card: Card) -> dict[str, Tensor]:
     probe = Probe.at_test_time(model, batch, needs_gradient=True, create_graph=False)
     before = probe.logits.detach().argmax(dim=1)
     x, mask = probe.features.detach(), probe.mask
     size = probe.gradient(Target.LOGIT).detach().abs()
     inside = (size * mask.expand_as(size)).flatten(1).sum(dim=1)
     masked = Probe.at_test_time(model, batch, needs_gradient="inside", create_graph=False).masked
-    point, _ = worst_value(masked, masked.box(None, valid_range), num_steps=NUM_STEPS)
+    if card.text is None or batch.mask is None:
+        box = masked.box(None, card.valid_range)
+    else:  # embeddings move among those of the word list, or of the masked words
+        box = masked.substitute_box(card.text.substitutes or batch.x[batch.mask > 0].tolist())
+    point, _ = worst_value(masked, box, num_steps=NUM_STEPS)
     with torch.no_grad():
         gone = cover(x, mask, "blur") if x.ndim == 4 else remove_masked(x, mask, x.mean(dim=0))
         after = {

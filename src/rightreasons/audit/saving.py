@@ -5,6 +5,8 @@
     audit.json               facts, findings, numbers
     region_1.npz             where finding 1 lies, from which masks are made
     pictures/1_typical_1.png, 1_before_1.png, 1_after_1.png, 1_donor_1.png
+
+Texts have no pictures: ``audit.json`` holds their words, and whether each is marked.
 """
 
 from __future__ import annotations
@@ -167,8 +169,11 @@ def _write_pictures(
     valid_range: Sequence[float],
 ) -> list[dict[str, Any]]:
     """Write the pictures of a finding; gives what each shows."""
-    told = []
+    told: list[dict[str, Any]] = []
     for place, picture in enumerate(finding.pictures, 1):
+        if isinstance(picture, list):
+            told.append({"shows": "typical", "words": picture})
+            continue
         name = f"{number}_typical_{place}.png"
         mask = None
         if finding.region is not None:
@@ -178,10 +183,14 @@ def _write_pictures(
             _write_picture(folder / f"{number}_region_{place}.png", mask, (0.0, 1.0))
         told.append({"shows": "typical", "file": name, "region": mask is not None})
     for place, example in enumerate(finding.examples, 1):
-        files = {}
+        files: dict[str, Any] = {}
         for what in ("before", "after", "donor"):
+            shown = getattr(example, what)
+            if isinstance(shown, list):  # the words of a text
+                files[what] = shown
+                continue
             files[what] = f"{number}_{what}_{place}.png"
-            _write_picture(folder / files[what], getattr(example, what), valid_range)
+            _write_picture(folder / files[what], shown, valid_range)
         told.append(
             {
                 "shows": "planting",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,16 @@ from numpy.typing import NDArray
 
 from rightreasons.core.rng import random_stream
 
-__all__ = ["adjust_for_families", "compare_with_permutations", "label_strength"]
+__all__ = [
+    "adjust_for_families",
+    "against_others",
+    "best_of_classes",
+    "chance_of_best",
+    "class_weights",
+    "compare_with_permutations",
+    "label_strength",
+    "presence_strengths",
+]
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -85,3 +95,87 @@ def _strengths(predicted: Numbers, labels: Numbers) -> Floats:
     balanced = ((predicted == labels[:, None]) * weight[:, None]).sum(axis=0)
     chance = 1 / len(classes)
     return np.asarray((balanced - chance) / (1 - chance))
+
+
+def presence_strengths(presence: Floats, labels: Numbers) -> Floats:
+    r"""How well the presence of something tells each class from the others, from -1 to 1.
+
+    .. math:: S_{cw} = P(w \mid c) - \frac{1}{K - 1} \sum_{k \ne c} P(w \mid k)
+
+    With two classes this is the strength of `label_strength` for "it is class c if w is there".
+
+    Args:
+        presence: 1 where a text has something, ``(N, M)``.
+        labels: Labels ``(N,)`` of at least two classes.
+
+    Returns:
+        A row for each class that occurs, in ascending order, ``(K, M)``.
+
+    Example:
+        >>> presence_strengths(np.array([[1.0], [0.0], [0.0], [0.0]]), np.array([0, 0, 1, 1]))
+        array([[ 0.5],
+               [-0.5]])
+    """
+    return against_others(class_weights(labels) @ presence)
+
+
+def against_others(rates: Floats) -> Floats:
+    """The rate of each class less the mean of the other classes, ``(K, M)``."""
+    others = (rates.sum(axis=0) - rates) / (len(rates) - 1)
+    return np.asarray(rates - others, dtype=np.float64)
+
+
+def class_weights(labels: Numbers) -> Floats:
+    """One over the size of its class for each sample, a row for each class."""
+    known = np.unique(labels)
+    members = (labels[None] == known[:, None]).astype(np.float64)
+    return np.asarray(members / members.sum(axis=1, keepdims=True))
+
+
+def chance_of_best(
+    strengths: Floats,
+    measure: Callable[[Numbers], Floats],
+    labels: Numbers,
+    *,
+    num_draws: int = 200,
+    seed: int = 0,
+) -> Floats:
+    """P-values: how often the best of all members is as strong if labels are permuted.
+
+    Args:
+        strengths: Strengths to test, ``(M,)``.
+        measure: Function from labels to the strengths of all members.
+        labels: Labels ``(N,)``.
+        num_draws: Number of permutations.
+        seed: Random seed for the permutations.
+    """
+    stream = random_stream(seed, "audit", "permutations")
+    largest = np.array(
+        [measure(stream.permutation(labels)).max(initial=0.0) for _ in range(num_draws)]
+    )
+    reached = (largest[:, None] >= strengths[None] - 1e-12).sum(axis=0)
+    return np.asarray((1 + reached) / (1 + num_draws))
+
+
+def best_of_classes(strengths: Floats, free: NDArray[np.bool_]) -> dict[int, int]:
+    """The strongest member, and the best of each other class that is at least half as strong.
+
+    Args:
+        strengths: A row for each class, ``(K, M)``.
+        free: Which members may be taken, ``(M,)``.
+
+    Returns:
+        The row of each chosen member, the strongest first.
+    """
+    allowed = np.where(free[None], strengths, -np.inf)
+    if not free.any() or allowed.max() <= 0:
+        return {}
+    label, first = np.unravel_index(int(allowed.argmax()), allowed.shape)
+    members = {int(first): int(label)}
+    own = allowed.argmax(axis=0)
+    for other in range(len(strengths)):
+        mine = np.where(own == other, allowed[other], -np.inf)
+        best = int(mine.argmax())
+        if other != label and mine[best] >= allowed.max() / 2:
+            members[best] = other
+    return members

@@ -18,8 +18,12 @@ __all__ = ["explain"]
 def explain(
     run: RunFolder,
     explainer: Annotated[
-        str, typer.Option(help="Name of the explainer; `rightreasons list explainers` lists them.")
-    ] = "input_gradient",
+        str | None,
+        typer.Option(
+            help="Name of the explainer; `rightreasons list explainers` lists them. Default: "
+            "input_gradient; input_times_gradient for texts."
+        ),
+    ] = None,
     samples: Annotated[int, typer.Option(help="Number of samples, spread over the classes.")] = 16,
     explained: Annotated[
         str, typer.Option(help="Class to explain: prediction or label.")

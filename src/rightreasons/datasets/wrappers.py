@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -33,6 +33,7 @@ __all__ = [
     "Fill",
     "MaskBits",
     "MaskedInput",
+    "RowMasks",
     "Selected",
     "change_masks",
     "cover",
@@ -189,6 +190,72 @@ def select(data: Dataset, indices: Tensor) -> Dataset:
         data.files.root, tuple(data.files.names[index] for index in indices.tolist())
     )
     return InMemory(data.batch[indices], selection.card, files=files, vocabulary=data.vocabulary)
+
+
+class RowMasks(TransformedDataset):
+    """Texts or rows of a table with the masks given here, in place of their own.
+
+    The card says which columns are masked in every row, and which words are masked.
+
+    Args:
+        base: Texts ``(T,)`` or rows ``(D,)``.
+        mask: A mask for each sample, ``(N, T)`` or ``(N, D)`` bytes.
+        annotated: ``(N,)`` booleans: which samples have a mask.
+        substitutes: Token ids that may stand in for masked ones; empty keeps those of the data.
+    """
+
+    def __init__(
+        self,
+        base: Dataset,
+        mask: NDArray[np.uint8],
+        annotated: Tensor,
+        *,
+        substitutes: tuple[int, ...] = (),
+    ) -> None:
+        super().__init__(base)
+        self.rows, self.annotated, self.substitutes = mask, annotated, substitutes
+        everywhere = torch.from_numpy(mask > 0).all(dim=0)
+        columns = tuple(
+            replace(one, masked=bool(everywhere[one.features].all())) for one in base.card.columns
+        )
+        text = base.card.text
+        if text is not None and substitutes:
+            text = replace(text, substitutes=substitutes)
+        self.card = replace(base.card, columns=columns, text=text)
+
+    @property
+    @override
+    def has_masks(self) -> bool:
+        return True
+
+    @override
+    def at_epoch(self, epoch: int) -> Dataset:
+        return RowMasks(
+            self.base.at_epoch(epoch), self.rows, self.annotated, substitutes=self.substitutes
+        )
+
+    def joined(self, others: Sequence[RowMasks]) -> RowMasks:
+        """The largest of several masks of the same samples; none is without a mask."""
+        every = [self, *others]
+        return RowMasks(
+            self.base,
+            np.maximum.reduce([one.rows for one in every]),
+            torch.ones_like(self.annotated),
+            substitutes=tuple(sorted({token for one in every for token in one.substitutes})),
+        )
+
+    @override
+    def digest(self) -> str:
+        sha = hashlib.sha256(f"{self.base.digest()} row masks".encode())
+        sha.update(self.rows.tobytes())
+        sha.update(self.annotated.numpy().tobytes())
+        return sha.hexdigest()
+
+    @override
+    def transform(self, batch: Batch, indices: Tensor) -> Batch:
+        mask = torch.from_numpy(self.rows[indices.numpy()][:, : batch.x.shape[1]])
+        soft = (mask.float() / LEVELS).to(batch.x.device)
+        return batch.with_(mask=soft, annotated=self.annotated[indices])
 
 
 class MaskBits:

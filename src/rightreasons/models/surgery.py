@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ from rightreasons.core.tracing import TracedModel, call_name, calling_module, tr
 from rightreasons.errors import InvalidSettingError, UnsupportedLayerError
 from rightreasons.models.foreign import Binary
 
-__all__ = ["last_linear", "with_softplus"]
+__all__ = ["last_linear", "read_inputs", "with_softplus"]
 
 _RELU_CALLS = ("relu", "relu6", "threshold")  # and those that work in place
 
@@ -110,3 +111,14 @@ def last_linear(
             f"{type(model).__name__} has none. Use a model that ends with one."
         )
     return last[-1]
+
+
+@contextmanager
+def read_inputs(layer: nn.Module) -> Iterator[list[Tensor]]:
+    """Record the inputs of a layer within the context."""
+    inputs: list[Tensor] = []
+    hook = layer.register_forward_pre_hook(lambda module, args: inputs.append(args[0]))
+    try:
+        yield inputs
+    finally:
+        hook.remove()

@@ -8,7 +8,7 @@ from typing import Any
 
 from rightreasons.audit import Audit
 from rightreasons.core.files import read_json, write_atomically
-from rightreasons.report.picture import file_address
+from rightreasons.report.picture import ShownWord, file_address
 from rightreasons.report.wording import duration, percent, render_template
 
 __all__ = ["render_audit", "write_audit_page"]
@@ -88,15 +88,15 @@ def _context(finding: Mapping[str, Any], pictures: Path) -> dict[str, Any]:
     planted: list[dict[str, Any]] = []
     for picture in finding["pictures"]:
         if picture["shows"] == "typical":
-            shown.append({"image": file_address(pictures / picture["file"])})
+            shown.append(_shown(picture.get("words", picture.get("file")), pictures))
             continue
         before, after = picture["predicted"]
         planted.append(
             {
                 "label": picture["label"],
-                "before": {"image": file_address(pictures / picture["before"]), "told": before},
-                "donor": {"image": file_address(pictures / picture["donor"])},
-                "after": {"image": file_address(pictures / picture["after"]), "told": after},
+                "before": {**_shown(picture["before"], pictures), "told": before},
+                "donor": _shown(picture["donor"], pictures),
+                "after": {**_shown(picture["after"], pictures), "told": after},
                 "changed": before != after,
             }
         )
@@ -114,6 +114,13 @@ def _context(finding: Mapping[str, Any], pictures: Path) -> dict[str, Any]:
         "shown": shown,
         "planted": planted,
     }
+
+
+def _shown(sample: Any, pictures: Path) -> dict[str, Any]:
+    """A sample as a picture, or a text as its words, each marked or not."""
+    if isinstance(sample, str):
+        return {"image": file_address(pictures / sample), "words": None}
+    return {"words": [ShownWord(word, is_masked=marked) for word, marked in sample]}
 
 
 def _words(effect: Mapping[str, Any] | None) -> str:

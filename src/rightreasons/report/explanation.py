@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,12 +20,18 @@ from rightreasons.core.files import writable_folder, write_atomically
 from rightreasons.datasets import Card, Dataset
 from rightreasons.datasets.dataset import spread_over_classes
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
-from rightreasons.explainers import Explainer
+from rightreasons.explainers import Explainer, InputGradient, SmoothGrad
 from rightreasons.metrics.explanation_metric import create_explainers
 from rightreasons.probe.probe import Probe, move_to_model
-from rightreasons.report.picture import draw_overlay, draw_sample, share_in_mask
+from rightreasons.report.picture import (
+    ShownWord,
+    draw_overlay,
+    draw_sample,
+    shade_words,
+    share_in_mask,
+)
 from rightreasons.report.wording import percent, render_template
-from rightreasons.run.examples import sample_columns
+from rightreasons.run.examples import name_tokens, sample_columns
 from rightreasons.run.run import SPLITS, Run, Split
 
 __all__ = [
@@ -55,6 +61,7 @@ class ExplainedSample:
         picture: Data URL of the sample with its mask outlined.
         attribution: Data URL of the attribution over the sample.
         in_mask: Fraction of the attribution inside the mask; empty without a mask.
+        words: The words of a text, shaded by their attribution; a text has no pictures.
     """
 
     index: int
@@ -65,6 +72,7 @@ class ExplainedSample:
     picture: str
     attribution: str
     in_mask: str
+    words: Sequence[ShownWord] = ()
 
 
 def draw_samples(columns: Mapping[str, NDArray[Any]], card: Card) -> list[ExplainedSample]:
@@ -72,7 +80,8 @@ def draw_samples(columns: Mapping[str, NDArray[Any]], card: Card) -> list[Explai
 
     Args:
         columns: Arrays ``x`` ``(N, C, H, W)``, ``y``, ``index``, ``prediction``, ``probability``,
-            ``attribution`` and perhaps ``mask``, one row for each sample.
+            ``attribution`` and perhaps ``mask``, one row for each sample. Texts have ``tokens``
+            ``(N, T)``, and an attribution of each token, a number or a vector.
         card: The card of the data set.
     """
     masks = columns.get("mask")
@@ -80,7 +89,10 @@ def draw_samples(columns: Mapping[str, NDArray[Any]], card: Card) -> list[Explai
     for row, index in enumerate(columns["index"].tolist()):
         x, attribution = columns["x"][row], columns["attribution"][row]
         mask = None if masks is None else masks[row]
-        if mask is not None and len(mask) not in (1, len(attribution)):
+        is_text = "tokens" in columns
+        if is_text and attribution.ndim == 2:
+            attribution = np.linalg.norm(attribution, axis=1)
+        if not is_text and mask is not None and len(mask) not in (1, len(attribution)):
             mask = mask.max(axis=0, keepdims=True)  # a map of all channels
         inside = share_in_mask(attribution, mask)
         y, predicted = int(columns["y"][row]), int(columns["prediction"][row])
@@ -91,9 +103,12 @@ def draw_samples(columns: Mapping[str, NDArray[Any]], card: Card) -> list[Explai
                 prediction=card.classes[predicted],
                 probability=percent(float(columns["probability"][row])),
                 is_right=predicted == y,
-                picture=draw_sample(x, mask, card.valid_range),
-                attribution=draw_overlay(x, attribution, mask, card.valid_range),
+                picture="" if is_text else draw_sample(x, mask, card.valid_range),
+                attribution="" if is_text else draw_overlay(x, attribution, mask, card.valid_range),
                 in_mask="" if inside is None else percent(inside),
+                words=shade_words(columns["tokens"][row].tolist(), attribution, mask)
+                if is_text
+                else (),
             )
         )
     return samples
@@ -146,7 +161,7 @@ def explain_run(
     folder: str | Path,
     out: str | Path,
     *,
-    explainer: str | Explainer = "input_gradient",
+    explainer: str | Explainer | None = None,
     num_samples: int = 16,
     explained: Literal["prediction", "label"] = "prediction",
     split: Split = "test",
@@ -159,6 +174,8 @@ def explain_run(
         out: The file to write: a self-contained page (``.html``), a picture (``.png``) or arrays
             (``.npz``: those of `explain_samples`).
         explainer: A name, or an explainer with settings; LRP by name takes the data's valid range.
+            None is ``input_gradient``, and ``input_times_gradient`` for texts: a net that reads a
+            mean has the same gradient at every word.
         num_samples: Number of samples to explain; all if there are fewer.
         explained: Whether the predicted class is explained, or the label.
         split: The part of the data.
@@ -173,8 +190,12 @@ def explain_run(
             f"Expected `out` to end in {', '.join(SUFFIXES)}, but got {path.name!r}."
         )
     split = check_choice("split", split, SPLITS)
-    create_explainers(explainer)  # wrong settings raise before the data are read
+    if explainer is not None:
+        create_explainers(explainer)  # wrong settings raise before the data are read
     run = Run.open(folder, data_dir)
+    if explainer is None:
+        is_text = run.data.card.text is not None
+        explainer = "input_times_gradient" if is_text else "input_gradient"
     part = run.split(split, purpose="explain them")
     ((name, method),) = create_explainers(explainer, run.data.card.valid_range).items()
     columns = explain_samples(
@@ -184,10 +205,12 @@ def explain_run(
     if path.suffix == ".npz":
         write_atomically(path, lambda file: np.savez_compressed(file, **columns))  # type: ignore[arg-type]
         return path
-    if columns["x"].ndim != 4:
+    is_text = "tokens" in columns
+    if columns["x"].ndim != 4 and (not is_text or path.suffix == ".png"):
+        other = ".html or .npz" if is_text else ".npz"
         raise InvalidBatchError(
             f"Expected images (N, C, H, W) to draw, but got shape {columns['x'].shape}. Write "
-            ".npz instead."
+            f"{other} instead."
         )
     samples = draw_samples(columns, part.card)
     if path.suffix == ".png":
@@ -219,7 +242,9 @@ def explain_samples(
 
     Returns:
         ``x``, ``y``, ``index`` (row in the data), ``prediction``, ``probability`` of it,
-        ``attribution``, and ``mask`` if the data have masks.
+        ``attribution``, and ``mask`` if the data have masks. Texts also have ``tokens``, their
+        words, and an attribution for each token: a gradient's norm over the embedding, the sum of
+        any other.
     """
     explained = check_choice("explained", explained, EXPLAINED)
     num_samples = check_integer("num_samples", num_samples)
@@ -228,4 +253,10 @@ def explain_samples(
     with torch.no_grad():
         logits = Probe.at_test_time(model, batch).logits
     y = logits.softmax(dim=1).max(dim=1).indices if explained == "prediction" else batch.y
-    return sample_columns(batch, rows, logits, explainer(model, batch.x, y))
+    attribution = explainer(model, batch.x, y, inputs=batch.inputs)
+    if data.vocabulary is None or batch.x.is_floating_point():
+        return sample_columns(batch, rows, logits, attribution)
+    is_gradient = isinstance(explainer, InputGradient | SmoothGrad)
+    attribution = attribution.norm(dim=2) if is_gradient else attribution.sum(dim=2)
+    columns = sample_columns(batch, rows, logits, attribution)
+    return {**columns, "tokens": name_tokens(batch, data.vocabulary)}

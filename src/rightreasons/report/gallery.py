@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rightreasons.datasets import Card
-from rightreasons.report.picture import draw_overlay, draw_sample, share_in_mask
+from rightreasons.report.picture import (
+    ShownWord,
+    draw_overlay,
+    draw_sample,
+    shade_words,
+    share_in_mask,
+)
 from rightreasons.report.record import Record
 from rightreasons.report.section import Section
 from rightreasons.report.wording import join_names, percent
@@ -40,6 +46,7 @@ class View:
         swapped: Name of the class that is predicted after the masked part was exchanged; empty if
             it was not.
         is_swayed: Whether the exchange changed the prediction.
+        words: The words of a text, shaded by their attribution; a text has no picture.
     """
 
     label: str
@@ -51,6 +58,7 @@ class View:
     in_mask: str
     swapped: str = ""
     is_swayed: bool = False
+    words: Sequence[ShownWord] = ()
 
 
 @dataclass(frozen=True)
@@ -102,7 +110,7 @@ def make_gallery(section: Section, *, most_bytes: int) -> Gallery:
     shape = section.card.shape
     if not any(record.examples for record in section.records):
         return Gallery(notes=("The runs kept no examples, so there are no pictures.",))
-    if not any(record.examples and _are_images(record.examples) for record in section.records):
+    if not any(record.examples and _can_be_shown(record.examples) for record in section.records):
         what = f" (their shape is {' × '.join(map(str, shape))})" if shape else ""
         return Gallery(notes=(f"The inputs are no images{what}, so there are no pictures.",))
     chosen = _same_samples(section)
@@ -131,7 +139,7 @@ def _same_samples(section: Section) -> dict[int, Record]:
         (position, record.results.get("data_sha256"), record)
         for position, method in enumerate(section.methods)
         for record in reversed(method.records)  # the last one counts: that of the smallest seed
-        if record.examples and _are_images(record.examples)
+        if record.examples and _can_be_shown(record.examples)
     ]
     counts = Counter(digest for _, digest in dict.fromkeys((p, d) for p, d, _ in runs))
     first_seed = {digest: record.seed for _, digest, record in reversed(runs)}
@@ -141,6 +149,7 @@ def _same_samples(section: Section) -> dict[int, Record]:
 
 def _sample(index: int, arrays: Mapping[int, Arrays], section: Section) -> Sample:
     card, views = section.card, []
+    is_text = _are_texts(next(iter(arrays.values())))
     for position, columns in arrays.items():
         method = section.methods[position]
         row = _row(columns, index)
@@ -151,9 +160,16 @@ def _sample(index: int, arrays: Mapping[int, Arrays], section: Section) -> Sampl
             View(
                 label=method.label,
                 colour=method.colour,
-                picture=draw_overlay(
+                picture=""
+                if is_text
+                else draw_overlay(
                     columns["x"][row], columns["attribution"][row], mask, card.valid_range
                 ),
+                words=shade_words(
+                    columns["tokens"][row].tolist(), columns["attribution"][row], mask
+                )
+                if is_text
+                else (),
                 prediction=_class_name(predicted, card),
                 probability=percent(probability),
                 is_right=predicted == int(columns["y"][row]),
@@ -163,8 +179,9 @@ def _sample(index: int, arrays: Mapping[int, Arrays], section: Section) -> Sampl
         )
     columns = next(iter(arrays.values()))
     row = _row(columns, index)
-    picture = draw_sample(columns["x"][row], _mask(columns, row), card.valid_range)
-    swapped = ""
+    picture = swapped = ""
+    if not is_text:
+        picture = draw_sample(columns["x"][row], _mask(columns, row), card.valid_range)
     if _is_swapped(columns, row):
         swapped = draw_sample(columns["swapped"][row], None, card.valid_range)
     label = _class_name(int(columns["y"][row]), card)
@@ -205,6 +222,21 @@ def _mask(columns: Arrays, row: int) -> NDArray[np.floating] | None:
     except ValueError:
         return None
     return np.asarray(np.nan_to_num(mask.astype(np.float64)))
+
+
+def _can_be_shown(columns: Arrays) -> bool:
+    return _are_images(columns) or _are_texts(columns)
+
+
+def _are_texts(columns: Arrays) -> bool:
+    """Whether the samples are texts that were kept with their words."""
+    tokens = columns.get("tokens")
+    if tokens is None or tokens.dtype.kind != "U" or tokens.ndim != 2 or not tokens.size:
+        return False
+    if any(name not in columns or columns[name].dtype.kind not in NUMBERS for name in COLUMNS):
+        return False
+    rows = {len(columns[name]) if columns[name].ndim else -1 for name in COLUMNS}
+    return rows == {len(tokens)} and columns["attribution"].shape == tokens.shape
 
 
 def _are_images(columns: Arrays) -> bool:

@@ -1,17 +1,27 @@
-"""Pictures: a sample with its mask outlined, alone or with an attribution over it."""
+"""Pictures: a sample with its mask outlined, alone or with an attribution over it; texts too."""
 
 from __future__ import annotations
 
 import base64
 import io
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-__all__ = ["draw_overlay", "draw_sample", "file_address", "png_address", "share_in_mask"]
+__all__ = [
+    "ShownWord",
+    "draw_overlay",
+    "draw_sample",
+    "file_address",
+    "png_address",
+    "shade_words",
+    "share_in_mask",
+]
 
 SIDE = 140
 OUTLINE = np.array([0.0, 0.78, 1.0])
@@ -20,7 +30,68 @@ HEAT = np.array([[0.80, 0.10, 0.35], [0.98, 0.45, 0.10], [1.00, 0.92, 0.40]])
 STRONGEST = 0.995
 LUMINANCE = np.array([0.299, 0.587, 0.114])
 
+NUM_SHADES = 5
+LONGEST_WORD = 40
+
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ShownWord:
+    """A word of a text on a page.
+
+    Args:
+        word: The word, or a piece of one.
+        is_masked: Whether the model must not look at it, or it belongs to a finding.
+        heat: Shade of its background, from 0 for none to 5.
+        joins: Whether it goes on with the word before it.
+    """
+
+    word: str
+    is_masked: bool = False
+    heat: int = 0
+    joins: bool = False
+
+
+def shade_words(
+    tokens: Sequence[str],
+    attribution: NDArray[np.floating] | None,
+    mask: NDArray[np.floating] | None,
+) -> list[ShownWord]:
+    """The words of a text, shaded by the magnitude of their attribution.
+
+    The strongest word has the darkest shade. Masked words are marked.
+
+    Args:
+        tokens: The tokens; empty ones are padding.
+        attribution: A number for each token, or a vector ``(T, E)``; None shades nothing.
+        mask: A number for each token; None marks nothing.
+
+    Example:
+        >>> [one.heat for one in shade_words(["a", "b", ""], np.array([1.0, -5.0, 0.0]), None)]
+        [1, 5]
+    """
+    sizes = np.zeros(len(tokens)) if attribution is None else _magnitude(attribution)
+    sizes = np.sqrt((sizes.reshape(len(tokens), -1) ** 2).sum(axis=1))
+    most = max((float(size) for size, token in zip(sizes, tokens, strict=True) if token), default=0)
+    begins = any(token[:1] in ("Ġ", "▁") and len(token) > 1 for token in tokens)
+    shown: list[ShownWord] = []
+    for place, token in enumerate(tokens):
+        if not token:
+            continue
+        goes_on = len(token) > 2 and token.startswith("##")
+        goes_on = goes_on or (begins and token[0] not in ("Ġ", "▁"))
+        word = token.removeprefix("##") if goes_on else token
+        word = word.lstrip("Ġ▁") or word
+        shown.append(
+            ShownWord(
+                word if len(word) <= LONGEST_WORD else f"{word[:LONGEST_WORD]}…",
+                is_masked=mask is not None and bool(mask[place] > 0),
+                heat=round(NUM_SHADES * float(sizes[place]) / most) if most else 0,
+                joins=goes_on and bool(shown),
+            )
+        )
+    return shown
 
 
 def draw_sample(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from rightreasons.metrics import SwapAccuracy
 from rightreasons.probe.probe import Probe, move_to_model
 from rightreasons.types import Batch
 
-__all__ = ["sample_columns", "write_examples"]
+__all__ = ["name_tokens", "sample_columns", "write_examples"]
 
 NUM_EXAMPLES = 12
 NUM_DONORS = 200
+LONGEST_TOKEN = 80
 EXCHANGES = ("exchanged", "pasted")
 
 
@@ -35,7 +37,12 @@ def write_examples(path: Path, model: nn.Module, data: Dataset) -> None:
     at_prediction = Probe(
         model, batch.replace(y=predicted), needs_gradient=True, create_graph=False
     )
-    columns = sample_columns(batch, rows, logits, at_prediction.gradient("logit"))
+    attribution = at_prediction.gradient("logit")
+    if not batch.x.is_floating_point():  # the gradient alone may be the same for all words
+        attribution = (attribution * at_prediction.features).sum(dim=2)
+    columns = sample_columns(batch, rows, logits, attribution)
+    if data.vocabulary is not None and not batch.x.is_floating_point():
+        columns["tokens"] = name_tokens(batch, data.vocabulary)
     columns |= _counterfactual_columns(model, data, rows)
     write_atomically(path, lambda file: np.savez_compressed(file, **columns))  # type: ignore[arg-type]
 
@@ -67,6 +74,13 @@ def sample_columns(
     if batch.mask is not None:
         columns["mask"] = batch.mask
     return {name: column.detach().cpu().numpy() for name, column in columns.items()}
+
+
+def name_tokens(batch: Batch, vocabulary: Sequence[str]) -> NDArray[Any]:
+    """The tokens of texts as strings ``(N, T)``, cut if very long; padding is empty."""
+    used = torch.ones_like(batch.x) if batch.inputs is None else batch.inputs["attention_mask"]
+    words = np.array([word[:LONGEST_TOKEN] for word in vocabulary])
+    return np.where(used.bool().cpu().numpy(), words[batch.x.cpu().numpy()], "")
 
 
 def _counterfactual_columns(

@@ -22,7 +22,7 @@ from rightreasons.core.model_modes import test_time_mode
 from rightreasons.core.rng import sample_noise
 from rightreasons.datasets import Dataset, MaskBits, Splits
 from rightreasons.datasets.dataset import TransformedDataset
-from rightreasons.datasets.wrappers import pack_masks
+from rightreasons.datasets.wrappers import RowMasks, pack_masks
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 from rightreasons.metrics.metric import bootstrap_means, percentile_interval
 from rightreasons.probe.embeddings import call_model
@@ -155,22 +155,24 @@ def with_masks(splits: Splits, shortcuts: Sequence[Shortcut]) -> Splits:
 
 def _mask_part(part: Dataset, split: str, shortcuts: Sequence[Shortcut]) -> Dataset:
     """Read the masks of one part of the data; a part other than training may have none."""
-    if len(part.card.shape) != 3:
-        raise InvalidSettingError(
-            f"Expected images of shape (C, H, W) to read masks for, but {part.card.name!r} has "
-            f"samples of shape {part.card.shape}. Give such data masks of their own."
-        )
     rows, annotated = [], []
+    layers: list[RowMasks] = []
     for shortcut in shortcuts:
         try:
-            found = _find_masks(_read_masks(part, split, shortcut))
+            read = _read_masks(part, split, shortcut)
         except DatasetNotFoundError:
             if split == "train":
                 raise
             return part
+        if isinstance(read, RowMasks):
+            layers.append(read)
+            continue
+        found = _find_masks(read)
         everyone = shortcut.is_complete or float(found.annotated.float().mean()) >= NEARLY_ALL
         rows.append(found.bits)
         annotated.append(torch.ones_like(found.annotated) if everyone else found.annotated)
+    if layers:
+        return layers[0].joined(layers[1:])
     bits, known = _join_bits(rows), torch.stack(annotated).all(dim=0)
     return change_below_augmentation(part, lambda base: MaskFiles(base, bits, known))
 

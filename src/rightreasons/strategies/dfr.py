@@ -10,18 +10,22 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from rightreasons.core.checks import check_choice, check_integer, positive_float
+from rightreasons.core.model_modes import test_time_mode
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets import Dataset, InMemory
 from rightreasons.errors import InvalidSettingError
+from rightreasons.models.surgery import last_linear, read_inputs
 from rightreasons.objectives import CrossEntropy, Objective, WeightDecay
+from rightreasons.probe.embeddings import call_model
 from rightreasons.probe.probe import move_to_model
-from rightreasons.strategies.last_linear import compute_features, last_linear
 from rightreasons.strategies.strategy import Stages, Strategy
 from rightreasons.training.distributed import seeded
 from rightreasons.training.settings import DEFAULTS, LATER
 from rightreasons.types import Batch
 
-__all__ = ["DFR", "draw_balanced"]
+__all__ = ["DFR", "compute_features", "draw_balanced"]
+
+BATCH_SIZE = 500
 
 
 def draw_balanced(group: Tensor, stream: np.random.Generator) -> Tensor:
@@ -134,3 +138,14 @@ class DFR(Strategy):
             **{name: getattr(DEFAULTS, name) for name in LATER},
         )
         return head
+
+
+def compute_features(model: nn.Module, layer: nn.Module, data: Dataset) -> Tensor:
+    """Compute the inputs of ``layer`` for each sample, ``(N, F)``, in test mode."""
+    features = []
+    for batch in data.batches(torch.split(torch.arange(len(data)), BATCH_SIZE)):
+        with torch.no_grad(), test_time_mode(model), read_inputs(layer) as inputs:
+            moved = move_to_model(batch, model)
+            call_model(model, moved.x, moved.inputs)
+        features.append(inputs[-1].cpu())
+    return torch.cat(features)

@@ -13,9 +13,9 @@ from typing_extensions import override
 from rightreasons.core.checks import check_choice, positive_float
 from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.errors import InvalidSettingError
+from rightreasons.models.surgery import last_linear, read_inputs
 from rightreasons.objectives import Objective, Term, with_task
 from rightreasons.probe.probe import Probe, move_to_model
-from rightreasons.strategies.last_linear import last_linear, read_inputs
 from rightreasons.strategies.strategy import Stages, Strategy
 from rightreasons.training.distributed import seeded
 from rightreasons.training.evaluate import evaluate

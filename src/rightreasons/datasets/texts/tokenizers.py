@@ -15,7 +15,15 @@ from rightreasons.core.checks import check_integer
 from rightreasons.core.pretrained import find_language_model, require_transformers
 from rightreasons.errors import InvalidSettingError
 
-__all__ = ["Encoded", "FastTokenizer", "Tokenizer", "WordTokenizer", "load_tokenizer"]
+__all__ = [
+    "Encoded",
+    "FastTokenizer",
+    "Tokenizer",
+    "WordTokenizer",
+    "join_pieces",
+    "load_tokenizer",
+    "starts_of_words",
+]
 
 PIECES = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")  # noqa: RUF001
 LARGEST = 20_000
@@ -176,6 +184,36 @@ def load_tokenizer(
     loader: Any = AutoTokenizer
     folder = find_language_model(tokenizer)
     return FastTokenizer(loader.from_pretrained(folder, local_files_only=True), tokenizer)
+
+
+def starts_of_words(vocabulary: Sequence[str]) -> list[bool] | None:
+    """Which tokens begin a word; None if every token is a word.
+
+    Three ways to write pieces are known: "##" goes on with a word, "Ġ" and "▁" begin one.
+
+    Example:
+        >>> starts_of_words(["a", "##b"]), starts_of_words(["a", "b"])
+        ([True, False], None)
+    """
+    if any(len(token) > 2 and token.startswith("##") for token in vocabulary):
+        return [not token.startswith("##") for token in vocabulary]
+    for sign in ("Ġ", "▁"):
+        begins = [token.startswith(sign) for token in vocabulary]
+        if sum(begins) > len(begins) / 20:
+            marks = (not any(letter.isalnum() for letter in token) for token in vocabulary)
+            return [one or mark for one, mark in zip(begins, marks, strict=True)]
+    return None
+
+
+def join_pieces(tokens: Iterable[str]) -> str:
+    """The word that pieces make.
+
+    Example:
+        >>> join_pieces(["spiel", "##berg"]), join_pieces(["Ġfilm"])
+        ('spielberg', 'film')
+    """
+    pieces = [token[2:] if token.startswith("##") and token != "##" else token for token in tokens]
+    return "".join(piece.lstrip("Ġ▁") if len(piece) > 1 else piece for piece in pieces)
 
 
 def _split(text: str) -> list[tuple[str, int, int]]:
