@@ -108,7 +108,7 @@ def run_suite(
     part = _Part(find_suite(suite), budget, names)
     store = Store(out)
     sweep = _Sweep(part, store, DataCache(data_dir, store.data), accelerator)
-    place = {"workers": workers, "address": address, "cpus": cpus, "gpus": gpus}
+    place: dict[str, Any] = {"workers": workers, "address": address, "cpus": cpus, "gpus": gpus}
     if backend is None and any(place.values()):
         backend = "ray" if address or gpus else "process"
     with live_bar(TimeElapsedColumn(), show=progress) as bar:
