@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress
 from typer.testing import CliRunner
 
 from rightreasons.benchmark import (
@@ -105,7 +107,7 @@ def tiny(make_suite, nets):
 
 
 def run(suite, out, **settings):
-    return run_suite(suite, out=out, accelerator="cpu", progress=False, **settings)
+    return run_suite(suite, out=out, accelerator="cpu", **{"progress": False, **settings})
 
 
 def timeless(value):
@@ -138,11 +140,22 @@ def is_alive(pid):
         return False
 
 
-def test_processes_give_the_rows_of_this_process(make_suite, tmp_path):
+def test_processes_give_the_rows_of_this_process(make_suite, tmp_path, capsys, monkeypatch):
     suite = make_suite()  # with candidates, so that later cells depend on the rows of earlier ones
     here = run(suite, tmp_path / "here")
     out = tmp_path / "there"
-    there = run(suite, out, backend="process", workers=2)
+    lines, add_task = [], Progress.add_task
+
+    def noted(bar, line, **settings):
+        lines.append(line)
+        return add_task(bar, line, **settings)
+
+    monkeypatch.setattr(Progress, "add_task", noted)
+    there = run(suite, out, backend="process", workers=2, progress=True)
+    words = [(name, lr) for name in ("ERM", "oracle") for lr in (0.001, 0.01)]
+    names = [f"wrong · {name} · lr {lr} · seed 0" for name, lr in words]
+    assert lines[0] == "cells" and set(names) < set(lines) and len(lines) == 1 + 6
+    assert re.fullmatch(r"6 cells finished .* 6/6 [\d:]+\s*", capsys.readouterr().err)
     assert table(there) == table(here)
     assert sorted(addresses_on_disk(out)) == sorted(table(here))
     assert table(read_rows(out)) == table(here)

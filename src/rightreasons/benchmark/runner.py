@@ -236,6 +236,7 @@ class _Driver:
                 finished, missing = self.sweep.look(self.bar, task)
                 waiting = self._send_all(missing)
                 if not waiting and not self.flights:
+                    self.bar.update(task, description=f"{len(finished)} cells finished")
                     break
                 self.bar.update(task, description=f"cells, {len(self.flights)} running")
                 self._wait(waiting)
