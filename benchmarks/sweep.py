@@ -180,17 +180,17 @@ def main() -> None:
         result: dict[str, object] = {
             "cells": len(expected),
             "epochs": given.epochs,
+            "machine": machine(),
             "this process": {"seconds": round(time.perf_counter() - began, 1)},
         }
-        print("in this process: done", file=sys.stderr)
         ray = on_ray(suite, root / "ray", given.cells)
         result["Ray, two nodes"] = {**compare(root / "ray", expected), **ray}
-        print("on Ray: done", file=sys.stderr)
+        publish(result, given.out)  # after each part, since all take minutes
         driver = with_killed_driver(suite, root / "driver", given.cells, given.epochs)
         result["two processes"] = {**compare(root / "driver", expected), **driver}
-        print("with a killed driver: done", file=sys.stderr)
+        publish(result, given.out)
         result["workers"] = gain(suite, root / "gain", given.rounds)
-    publish({**result, "machine": machine()}, given.out)
+    publish(result, given.out)
 
 
 if __name__ == "__main__":
