@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: bench clean demo docs faults fuzz lint lists memory oldest soundness test
+.PHONY: bench clean demo docs faults fuzz lint lists memory oldest soundness sweep test
 
 demo: .venv/.ready
 	$(BIN)/rightreasons demo --out demo
@@ -34,6 +34,10 @@ bench: .venv/.ready
 faults: .venv/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults --out benchmarks/results/faults.json
 	$(BIN)/python benchmarks/write_tables.py docs/reference/promises.md
+
+# Kills a Ray node and a driver in sweeps of 60 cells; takes some minutes on two free cores.
+sweep: .venv/.ready
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sweep.py --out benchmarks/results/sweep.json
 
 # Trains 200 steps of every recipe without the garbage collector; takes some minutes.
 memory: .venv/.ready

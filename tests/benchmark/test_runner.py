@@ -12,11 +12,19 @@ import torch
 from typer.testing import CliRunner
 
 import rightreasons.run.run
-from rightreasons.benchmark import Budget, Method, Variant, comparison, read_rows, run_suite, runner
+from rightreasons.benchmark import (
+    Budget,
+    Method,
+    Variant,
+    cell,
+    comparison,
+    read_rows,
+    run_suite,
+    runner,
+)
 from rightreasons.benchmark.cell import row_address
 from rightreasons.benchmark.plan import list_lines
-from rightreasons.benchmark.runner import DataCache
-from rightreasons.benchmark.store import Journal, Store
+from rightreasons.benchmark.store import DataCache, Journal, Store
 from rightreasons.cli import app
 from rightreasons.datasets import InMemory, Splits
 from rightreasons.errors import InvalidSettingError, NonFiniteLossError, UnknownNameError
@@ -119,17 +127,17 @@ def test_data_that_need_no_files(tmp_path):
 CHILD = """
 import pathlib, time
 import torch
-from rightreasons.benchmark import run_suite, runner
+from rightreasons.benchmark import cell, run_suite
 
 torch.set_num_threads(1)
-calls, train_run = pathlib.Path(out, f"calls-{number}"), runner.train_run
+calls, train_run = pathlib.Path(out, f"calls-{number}"), cell.train_run
 
 def counted(config, folder, **settings):
     with calls.open("a") as file:
         file.write(f"{folder.name}\\n")
     return train_run(config, folder, **settings)
 
-runner.train_run = counted
+cell.train_run = counted
 pathlib.Path(out, f"ready-{number}").touch()
 while not pathlib.Path(out, "go").exists():
     time.sleep(0.01)
@@ -148,7 +156,7 @@ def run(tmp_path, monkeypatch):
             run.cells.append(folder.name)
             return train_run(config, folder, **rest)
 
-        monkeypatch.setattr(runner, "train_run", counted)
+        monkeypatch.setattr(cell, "train_run", counted)
         return run_suite(suite, out=out, accelerator="cpu", progress=False, **settings)
 
     return run
@@ -347,7 +355,7 @@ def test_ctrl_c_says_how_to_go_on(make_suite, run, monkeypatch, tmp_path):
             raise KeyboardInterrupt
         return train_run(config, folder, **settings)
 
-    monkeypatch.setattr(runner, "train_run", interrupted)
+    monkeypatch.setattr(cell, "train_run", interrupted)
     with pytest.raises(KeyboardInterrupt, match="Stopped. 2 of 6 cells are finished, .*the same"):
         run_suite(suite, out=tmp_path / "out", accelerator="cpu", progress=False)
     assert measured(run(suite)) == expected
@@ -385,7 +393,7 @@ def test_a_run_that_diverges_is_kept_as_failed(make_suite, run, monkeypatch, tmp
             raise NonFiniteLossError("Expected a finite loss, but got inf.")
         return train_run(config, folder, **settings)
 
-    monkeypatch.setattr(runner, "train_run", diverging)
+    monkeypatch.setattr(cell, "train_run", diverging)
     rows = run_suite(suite, out=tmp_path / "out", accelerator="cpu", progress=False)
     assert [row.config["lr"] for row in rows] == [1e-2, 1e-3, 1e-3]
     assert [row.failure for row in rows] == ["Expected a finite loss, but got inf.", "", ""]

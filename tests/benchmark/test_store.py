@@ -1,11 +1,15 @@
 import json
 import logging
 import threading
+from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
-from rightreasons.benchmark.store import Journal, Row, Store, read_rows
-from rightreasons.errors import OutputError, RunNotFoundError
+from rightreasons.benchmark.plan import list_lines
+from rightreasons.benchmark.store import Journal, Row, Store, merge_stores, read_rows
+from rightreasons.cli import app
+from rightreasons.errors import InvalidSettingError, OutputError, RunNotFoundError
 
 
 @pytest.fixture
@@ -130,3 +134,76 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot be written"):
         Store(tmp_path / "file")
+
+
+@pytest.fixture
+def machines(tmp_path, make_suite, make_row):
+    """Folders of two machines that share one of three cells, and the rows of these."""
+    lines = list_lines(make_suite(), "small")
+    cells = [lines[0].cell(0, 0), lines[0].cell(1, 0), lines[1].cell(0, 0)]
+    rows = [make_row(cell, accuracy=0.5 + number / 8) for number, cell in enumerate(cells)]
+    for name, some in (("one", rows[:2]), ("two", rows[1:])):
+        store = Store(tmp_path / name)
+        for row in some:
+            store.add(row)
+            folder = store.run_folder(row.address) / "stage-1"
+            folder.mkdir(parents=True)
+            (folder / "log.jsonl").write_text(name)
+            (folder / "checkpoint.pt").write_text("large")
+    return tmp_path / "one", tmp_path / "two", rows
+
+
+def files_below(folder):
+    return {str(p.relative_to(folder)): p.read_text() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_stores_of_two_machines_are_joined(machines, tmp_path):
+    one, two, rows = machines
+    out = tmp_path / "out"
+    assert merge_stores([one, two], out) == rows
+    assert read_rows(out) == rows
+    places = [f"{row.address}/stage-1/log.jsonl" for row in rows]
+    assert files_below(out / "runs") == dict(zip(places, ("one", "one", "two"), strict=True))
+    assert merge_stores([one, two], out) == []
+    assert merge_stores([two], one) == rows[2:]  # into one of them
+    assert read_rows(one) == rows
+    told = CliRunner().invoke(app, ["bench", "merge", str(one), str(two), "--out", str(out)])
+    assert told.output.split() == ["new", "rows", "all", "rows", "0", "3"]
+
+
+def test_rows_that_differ_by_rounding_agree(machines, tmp_path):
+    one, two, rows = machines
+    metrics = {"test": {"accuracy": 0.625 * (1 + 1e-8)}, "validation": {}}
+    near = replace(rows[1], results={**rows[1].results, "metrics": metrics})
+    Store(tmp_path / "three").add(near)
+    assert merge_stores([one, tmp_path / "three"], tmp_path / "out") == rows[:2]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"results": {"metrics": {"test": {"accuracy": 0.75}}}},
+            "accuracy .test. is 0.625 and",
+        ),
+        ({"failure": "inf", "results": {}}, "one of the two failed"),
+        ({"data_sha256": "e" * 64, "address": "other"}, "the data of the same settings differ"),
+    ],
+)
+def test_rows_that_contradict_each_other_are_refused_by_name(machines, tmp_path, change, words):
+    one, two, rows = machines
+    wrong = replace(rows[1], **change)
+    Store(tmp_path / "three").add(wrong)
+    named = rf"{wrong.address} \(decoy_digits, .*seed 0\): .*{words}.*, in .*one and in .*three"
+    with pytest.raises(InvalidSettingError, match=named):
+        merge_stores([one, tmp_path / "three"], tmp_path / "out")
+    assert not (tmp_path / "out" / "results.jsonl").exists()
+
+
+def test_a_cell_that_runs_is_not_merged_over(machines, tmp_path):
+    one, _, rows = machines
+    with (
+        Store(tmp_path / "out").claim(rows[0].address),
+        pytest.raises(OutputError, match="another process runs it there"),
+    ):
+        merge_stores([one], tmp_path / "out")

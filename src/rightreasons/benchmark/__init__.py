@@ -11,6 +11,7 @@ from rightreasons.benchmark.registry import SUITES as SUITES
 from rightreasons.benchmark.registry import describe as describe
 from rightreasons.benchmark.runner import run_suite as run_suite
 from rightreasons.benchmark.store import Row as Row
+from rightreasons.benchmark.store import merge_stores as merge_stores
 from rightreasons.benchmark.store import read_rows as read_rows
 from rightreasons.benchmark.suite import Budget as Budget
 from rightreasons.benchmark.suite import Method as Method
@@ -30,6 +31,7 @@ __all__ = [
     "Variant",
     "compare",
     "describe",
+    "merge_stores",
     "read_figures",
     "read_rows",
     "run_suite",

@@ -1,24 +1,56 @@
-"""A cell: one run of a suite, and the address of its row and folder."""
+"""A cell: one run of a suite, the address of its row and folder, and how a worker runs it.
+
+The driver of a sweep plans, claims cells and alone writes rows. It sends a job to a worker: a
+configuration, the hash of its data and the version of the code. The worker loads the data by their
+path, compares both, trains in the folder of the run and sends the results back. A worker that does
+not see the driver's folder trains in a folder of its own and sends its files along.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+import os
+import shutil
+import socket
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+import torch
+
 from rightreasons.benchmark.suite import MACHINE_FIELDS, Budget, Method, Overrides, Suite, Variant
+from rightreasons.core.files import writable_folder
+from rightreasons.datasets import Splits
+from rightreasons.errors import NonFiniteLossError, OutputError, RightReasonsError
 from rightreasons.run.config import Config
+from rightreasons.run.run import load_run, train_run
+from rightreasons.strategies.strategy import resume_files
+from rightreasons.training.distributed import hold
 
 __all__ = [
     "Cell",
+    "Job",
+    "Outcome",
     "config_key",
     "data_key",
+    "describe_code",
     "describe_overrides",
     "make_cell",
+    "make_code_probe",
     "merge_overrides",
+    "read_files",
     "row_address",
+    "run_job",
+    "say_other_code",
+    "train_cell",
+    "write_files",
 ]
 
 KEY_LENGTH = 16
@@ -28,6 +60,9 @@ FORMER_DEFAULTS = {"batch_size": 250, "lr": 2e-3, "epochs": 10, "model": "mlp"}
 
 UNSTATED: Overrides = {"model": "mlp", "epochs": 10, "batch_size": 128}
 """What a run has where its suite does not say it. In a run of its own the data decide."""
+
+PATIENCE_SECONDS = 60.0
+"""How long a worker waits for the folder of a run which a worker of a killed driver still holds."""
 
 
 @dataclass(frozen=True)
@@ -130,3 +165,185 @@ def row_address(config: Config, data_sha256: str) -> str:
 def _hash(value: object) -> str:
     text = json.dumps(value, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A cell on its way to a worker.
+
+    Args:
+        address: Address of the cell.
+        config: Configuration of the run, with whole paths.
+        data_sha256: Hash of the driver's data.
+        folder: Folder of the run in the driver's store.
+        marker: File in the driver's store; a worker that sees it shares the folder.
+    """
+
+    address: str
+    config: Config
+    data_sha256: str
+    folder: Path
+    marker: Path
+
+    def to_message(self, *, threads: int) -> dict[str, Any]:
+        """What is sent to a worker that runs it with so many threads."""
+        places = {"folder": str(self.folder), "marker": str(self.marker)}
+        return {**asdict(self), **places, "threads": threads, "code": describe_code()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of a job; one of the first three says why there are no results.
+
+    Args:
+        refused: Why nothing more should be sent: other code, or data that cannot be loaded.
+        other_data: Hash of the worker's data, if it is not the driver's.
+        error: What went wrong in this cell.
+        failure: A loss that became infinite, which is a result.
+        results: Content of ``results.json``.
+        files: Files of the run, if the worker does not share the driver's folder.
+        where: Machine and process of the worker.
+    """
+
+    refused: str = ""
+    other_data: str = ""
+    error: str = ""
+    failure: str = ""
+    results: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, bytes] | None = None
+    where: str = ""
+
+
+def train_cell(config: Config, folder: Path, data: Splits) -> tuple[dict[str, Any], str]:
+    """Train and measure a cell, or go on with it; gives results, and why it failed if it did."""
+    try:
+        train_run(config, folder, resume=True, data=data, progress=False)
+    except NonFiniteLossError as error:
+        return {}, str(error)
+    return load_run(folder).results, ""  # as written: a number that is not finite is null
+
+
+def run_job(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a cell where it was sent; what goes wrong is told, not raised.
+
+    Both messages are plain dictionaries, which other versions of this code can read too.
+    """
+    where = f"{socket.gethostname()}, process {os.getpid()}"
+    if describe_code() != message["code"]:
+        told = say_other_code(where, describe_code(), message["code"])
+        return asdict(Outcome(refused=told, where=where))
+    torch.set_num_threads(message["threads"])
+    config = Config(**message["config"])
+    try:
+        data, digest = _load(config, message["data_sha256"])
+    except (RightReasonsError, OSError) as error:
+        told = f"Expected the driver's data on every node, but on {where}: {error}"
+        return asdict(Outcome(refused=told, where=where))
+    if digest != message["data_sha256"]:
+        return asdict(Outcome(other_data=digest, where=where))
+    try:
+        with _run_folder(Path(message["folder"]), Path(message["marker"])) as (folder, is_shared):
+            results, failure = train_cell(config, folder, data)
+            files = None if is_shared else read_files(folder)
+    except Exception as error:  # one bad cell must not end the others
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        told = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
+        return asdict(Outcome(error=told, where=where))
+    return asdict(Outcome(results=results, failure=failure, files=files, where=where))
+
+
+def make_code_probe() -> Callable[[], str]:
+    """Make a function that describes the code of the process it runs in.
+
+    Ray sends it by value, since it is no member of a module. So it also runs on a node that has
+    another version of this library, or none.
+    """
+
+    def probe() -> str:
+        import hashlib
+        from importlib import metadata, util
+        from pathlib import Path
+
+        found = util.find_spec("rightreasons")
+        if found is None or found.origin is None:
+            return "no rightreasons"
+        folder, sha = Path(found.origin).parent, hashlib.sha256()
+        for path in sorted(folder.rglob("*.py")):
+            sha.update(str(path.relative_to(folder)).encode() + path.read_bytes())
+        torch_version = metadata.version("torch").split("+")[0]  # builds for other devices may mix
+        version = f"{metadata.version('rightreasons')} ({sha.hexdigest()[:12]})"
+        return f"rightreasons {version}, torch {torch_version}"
+
+    return probe
+
+
+@lru_cache(maxsize=1)
+def describe_code() -> str:
+    """The version of the code of this process, with a hash of its files."""
+    return make_code_probe()()
+
+
+def say_other_code(where: str, code: str, expected: str) -> str:
+    """The error for a node that has other code than the driver."""
+    return (
+        f"Expected the driver's code on every node, {expected}, but {where} has {code}. Install "
+        "the same version there and start again: finished cells are kept."
+    )
+
+
+_loaded: dict[str, tuple[Splits, str]] = {}
+"""Data of the cell before, by their key; most cells use the same."""
+
+
+def _load(config: Config, expected: str) -> tuple[Splits, str]:
+    key = data_key(config)
+    if key not in _loaded or _loaded[key][1] != expected:
+        _loaded.clear()  # frees memory before the new data are loaded
+        data = config.load_data()
+        _loaded[key] = data, data.digest()
+    return _loaded[key]
+
+
+@contextmanager
+def _run_folder(folder: Path, marker: Path) -> Iterator[tuple[Path, bool]]:
+    """The folder to train in, and whether it is that of the driver's store."""
+    if not marker.exists():
+        with tempfile.TemporaryDirectory(prefix="rightreasons-") as own:
+            yield Path(own) / folder.name, False
+        return
+    writable_folder(folder)
+    with ExitStack() as stack:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                stack.enter_context(hold(folder))
+                break
+            except OutputError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+        yield folder, True
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    """The files of a run by name, without locks and what only an unfinished run needs."""
+    unneeded = resume_files(folder)
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path not in unneeded and not path.name.startswith(".")
+    }
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files of a run that was trained elsewhere; the folder appears with all of them."""
+    writable_folder(folder.parent)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as place:
+        whole = Path(place) / "run"
+        whole.mkdir()
+        for name, content in files.items():
+            path = whole / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        shutil.rmtree(folder, ignore_errors=True)
+        whole.rename(folder)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rightreasons import benchmark
+from rightreasons.benchmark.store import RESULTS_FILE
 from rightreasons.cli.options import AsJson, DataDir, Out, print_result
+from rightreasons.core.checks import check_path
 
 __all__ = ["bench"]
 
@@ -43,13 +46,30 @@ def run_suite(
         list[int] | None,
         typer.Option(help="Run this seed only, where no settings are chosen; repeatable."),
     ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(help="Where cells run: process (several of this machine) or ray (a cluster)."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Most cells at once; all cores if not given.")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Address of a Ray cluster; auto is that of this machine.")
+    ] = None,
+    cpus: Annotated[
+        int | None, typer.Option(min=1, help="Cores of each cell, which has as many threads.")
+    ] = None,
+    gpus: Annotated[
+        float, typer.Option(min=0, help="GPUs of each cell on Ray; a fraction shares one.")
+    ] = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Run what is missing of a suite; start it twice to use two processes.
+    """Run what is missing of a suite, here, in several processes or on a cluster.
 
-    With several processes set OMP_NUM_THREADS, so that they share the cores.
+    The same command goes on after a stop. Started twice, its two processes share the cells.
     """
     logging.getLogger("rightreasons").setLevel(logging.WARNING)
+    failed: list[tuple[str, str]] = []
     benchmark.run_suite(
         suite,
         data_dir=data_dir,
@@ -58,8 +78,35 @@ def run_suite(
         variants=variant or None,
         methods=method or None,
         seeds=seed or None,
+        backend=backend,
+        workers=workers,
+        address=address,
+        cpus=cpus,
+        gpus=gpus,
+        on_failure=lambda name, reason: failed.append((name, reason)),
     )
-    show_suite(suite, out, budget, as_json)
+    if (out / RESULTS_FILE).exists() or not failed:
+        show_suite(suite, out, budget, as_json)
+    for name, reason in failed:
+        typer.echo(f"Failed: {name}: {reason}", err=True)
+    if failed:
+        typer.echo("The same command tries these cells again.", err=True)
+        raise typer.Exit(1)
+
+
+@bench.command("merge")
+def merge_stores(
+    stores: Annotated[
+        list[Path],
+        typer.Argument(help="Folders of `bench run --out`.", parser=check_path, metavar="STORE..."),
+    ],
+    out: Out,
+    as_json: AsJson = False,
+) -> None:
+    """Join the results of several machines in one folder; rows that disagree are refused."""
+    added = benchmark.merge_stores(stores, out)
+    counts = {"new": len(added), "rows": len(benchmark.read_rows(out))}
+    print_result(counts, [(["new rows", "all rows"], [[str(n) for n in counts.values()]])], as_json)
 
 
 @bench.command("show")
