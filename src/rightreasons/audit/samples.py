@@ -16,7 +16,7 @@ from rightreasons.datasets.dataset import Dataset
 __all__ = ["Samples", "read_samples"]
 
 CHUNK = 100
-MOST_RECIPIENTS = 300
+MOST_RECIPIENTS = 200
 SURE = 0.7
 
 Advance = Callable[[int], None]
