@@ -29,7 +29,10 @@ from rightreasons import models
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets import Dataset, InMemory, Splits, load
 from rightreasons.datasets.dataset import Card, spread_over_classes
+from rightreasons.datasets.sets.cifar import read_cifar10
 from rightreasons.datasets.sets.decoy_derm import read_dermamnist
+from rightreasons.datasets.sets.oxford_pets import SPECIES, find_pets
+from rightreasons.datasets.sets.svhn import read_svhn
 from rightreasons.datasets.wrappers import select
 from rightreasons.metrics import SwapAccuracy
 from rightreasons.run.config import Config
@@ -63,11 +66,11 @@ TEST = {
     "CIFAR-10, colour cast": ("cifar_cast", {}, ("colour",), "groups"),
     "SVHN, metadata column": ("svhn", {"columns": True}, ("metadata",), None),
     "SVHN, clean": ("svhn", {}, None, None),
-    "CIFAR-10, clean": ("cifar10", {"validation": 100}, None, None),
+    "CIFAR-10, clean": ("cifar10", {}, None, None),
     "textures, clean": ("dtd", {}, None, None),
     "skin, clean": ("skin", {}, None, None),
-    "Waterbirds": ("waterbirds", {"size": SIDE}, None, "natural"),
-    "CelebA hair": ("celeba_hair", {"size": SIDE}, None, "natural"),
+    "Waterbirds": ("waterbirds", {"size": SIDE, "in_memory": False}, None, "natural"),
+    "CelebA hair": ("celeba_hair", {"size": SIDE, "in_memory": False}, None, "natural"),
 }
 PARTS = {"development": DEVELOPMENT, "test": TEST}
 
@@ -194,14 +197,12 @@ def run_cell(data, settings, expected, proof, data_dir, seed, nets):
 
 def make_data(name, settings, data_dir, seed) -> Splits:
     """The data of a cell, of at most NUM_TRAIN training images, in memory."""
-    if name == "svhn":
-        return _cut(load(name, data_dir=data_dir, seed=seed, validation=100), seed)
-    if name == "corner":
-        splits = _cut(load("svhn", data_dir=data_dir, seed=seed, validation=100), seed)
-        return _with_corners(splits, seed)
-    if name == "cifar_cast":
-        splits = _cut(load("cifar10", data_dir=data_dir, seed=seed, validation=100), seed)
-        return _with_casts(splits, seed)
+    if name in ("svhn", "corner"):
+        splits = _digits_or_photographs(read_svhn(data_dir), seed)
+        return splits if name == "svhn" else _with_corners(splits, seed)
+    if name in ("cifar10", "cifar_cast"):
+        splits = _digits_or_photographs(read_cifar10(data_dir), seed)
+        return splits if name == "cifar10" else _with_casts(splits, seed)
     if name == "mnist":
         return _without_patches(_cut(load("decoy_mnist", data_dir=data_dir, seed=seed), seed))
     if name == "pets":
@@ -212,6 +213,16 @@ def make_data(name, settings, data_dir, seed) -> Splits:
         return _skin(data_dir, seed)
     place = {} if name == "decoy_digits" else {"data_dir": data_dir}
     return _cut(load(name, seed=seed, **place, **settings), seed)
+
+
+def _digits_or_photographs(parts, seed: int) -> Splits:
+    """Some images of ten classes, the others are not decoded."""
+    made = []
+    for part, most in zip(parts, (NUM_TRAIN, NUM_TEST), strict=True):
+        rows = np.sort(random_stream(seed, "audit", "cut").permutation(len(part.y))[:most])
+        images = part.images(rows).transpose(0, 2, 3, 1)
+        made.append(_in_memory(images, part.y[rows], tuple(map(str, range(10)))))
+    return Splits(made[0], None, made[1])
 
 
 def _cut(splits: Splits, seed: int) -> Splits:
@@ -294,8 +305,6 @@ def _without_patches(splits: Splits) -> Splits:
 
 def _pets(data_dir, seed) -> Splits:
     """Cats and dogs as they are."""
-    from rightreasons.datasets.sets.oxford_pets import SPECIES, find_pets
-
     pets = find_pets(data_dir)
     stream = random_stream(seed, "audit", "pets")
     parts = []
