@@ -41,6 +41,7 @@ from rightreasons.types import Batch
 ROWS = Path(__file__).parent / "results" / "audit" / "detection.jsonl"
 SEEDS = (0, 1, 2)
 NUM_TRAIN, NUM_TEST, EPOCHS = 600, 300, 8
+NUM_TRAIN_MANY, MANY = 1000, 5  # so many images for so many classes
 SIDE = 32
 RELIES = 0.05  # least accuracy that the exchange costs
 PETS = {"size": SIDE, "num_train": NUM_TRAIN, "num_validation": 0, "num_test": NUM_TEST}
@@ -196,7 +197,7 @@ def run_cell(data, settings, expected, proof, data_dir, seed, nets):
 
 
 def make_data(name, settings, data_dir, seed) -> Splits:
-    """The data of a cell, of at most NUM_TRAIN training images, in memory."""
+    """The data of a cell, of 600 or 1,000 training images, in memory."""
     if name in ("svhn", "corner"):
         splits = _digits_or_photographs(read_svhn(data_dir), seed)
         return splits if name == "svhn" else _with_corners(splits, seed)
@@ -218,7 +219,7 @@ def make_data(name, settings, data_dir, seed) -> Splits:
 def _digits_or_photographs(parts, seed: int) -> Splits:
     """Some images of ten classes, the others are not decoded."""
     made = []
-    for part, most in zip(parts, (NUM_TRAIN, NUM_TEST), strict=True):
+    for part, most in zip(parts, (NUM_TRAIN_MANY, NUM_TEST), strict=True):
         rows = np.sort(random_stream(seed, "audit", "cut").permutation(len(part.y))[:most])
         images = part.images(rows).transpose(0, 2, 3, 1)
         made.append(_in_memory(images, part.y[rows], tuple(map(str, range(10)))))
@@ -226,7 +227,8 @@ def _digits_or_photographs(parts, seed: int) -> Splits:
 
 
 def _cut(splits: Splits, seed: int) -> Splits:
-    """At most NUM_TRAIN training and NUM_TEST test images, at random."""
+    """Some training and test images, at random."""
+    num = NUM_TRAIN if len(splits.card.classes) < MANY else NUM_TRAIN_MANY
 
     def some(part: Dataset, most: int) -> Dataset:
         stream = random_stream(seed, "audit", "cut")
@@ -234,7 +236,7 @@ def _cut(splits: Splits, seed: int) -> Splits:
         batch = part.take(rows)
         return InMemory(replace(batch, index=None), part.card)
 
-    return Splits(some(splits.train, NUM_TRAIN), None, some(splits.test, NUM_TEST))
+    return Splits(some(splits.train, num), None, some(splits.test, NUM_TEST))
 
 
 def _bare(data: Dataset) -> Dataset:
@@ -331,7 +333,7 @@ def _textures(data_dir, seed) -> Splits:
     names = tuple(map(str, range(int(y.max()) + 1)))
     parts = [
         _in_memory(x[rows], y[rows], names)
-        for rows in (order[:NUM_TRAIN], order[NUM_TRAIN : NUM_TRAIN + NUM_TEST])
+        for rows in (order[:NUM_TRAIN_MANY], order[NUM_TRAIN_MANY:])
     ]
     return Splits(parts[0], None, parts[1])
 
