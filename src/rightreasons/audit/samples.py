@@ -51,7 +51,7 @@ class Samples:
         return self.data.take(self.rows[places]).x
 
     def recipients(self) -> Tensor:
-        """Places to plant on: images of the second half that the model is sure and right about."""
+        """Places to plant on: not searched, and the model is sure and right about them."""
         if self.answers is None:
             return self.cause[:0]
         confidence, predicted = self.answers[self.cause].max(dim=1)
