@@ -17,7 +17,7 @@ import json
 import math
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from PIL import Image
 
 import rightreasons as rr
 from rightreasons import models
+from rightreasons.audit.findings import Thresholds
 from rightreasons.core.rng import random_stream
 from rightreasons.datasets import Dataset, InMemory, Splits, load
 from rightreasons.datasets.dataset import Card, spread_over_classes
@@ -107,35 +108,37 @@ def settle(rows: list[dict]) -> dict[str, dict[str, float]]:
     """Settle the thresholds on the development rows.
 
     For the planted effect and for the strength, take the largest value among all findings of clean
-    runs, and the smallest value of the planted kind among runs whose net relies on it. A planted
-    run may be caught by either number, so that it counts for a number only if that number is above
-    the largest clean one. The threshold is the middle, rounded to 0.05.
+    runs, and the smallest value of the planted kind among runs whose net relies on it and that the
+    other number does not catch. A threshold that lies between them stays as it is; one that does
+    not becomes their middle, rounded to 0.05.
     """
     rows = [row for row in rows if row["part"] == "development"]
+    limits = asdict(Thresholds())
+    other = {"effect": "strength", "strength": "effect"}
     settled = {}
-    for name in ("effect", "strength"):
-        clean, planted = [], []
-        for row in rows:
-            values = [
-                _number(one, name)
-                for one in row["found"]
-                if row["expected"] is None or one["kind"] in row["expected"]
-            ]
-            if row["expected"] is None:
-                clean.append(max(values))
-            elif row["relies"]:
-                planted.append(max(values, default=-1.0))
-        highest = max(clean)
-        caught = [value for value in planted if value > highest]
-        middle = (highest + min(caught)) / 2 if caught else math.nan
+    for name in other:
+        clean = max(_best(row, name) for row in rows if row["expected"] is None)
+        planted = [row for row in rows if row["expected"] and row["relies"]]
+        alone = [
+            _best(row, name) for row in planted if _best(row, other[name]) < limits[other[name]]
+        ]
+        lowest = min(alone, default=1.0)
+        stays = clean < limits[name] <= lowest
         settled[name] = {
-            "largest clean": highest,
-            "smallest planted above it": min(caught, default=math.nan),
-            "planted runs above it": len(caught),
+            "largest clean": clean,
             "planted runs": len(planted),
-            "threshold": round(20 * middle) / 20 if caught else math.nan,
+            "planted runs that the other number does not catch": len(alone),
+            "smallest of these": lowest,
+            "threshold": limits[name] if stays else round(10 * (clean + lowest)) / 20,
         }
     return settled
+
+
+def _best(row: dict, name: str) -> float:
+    """The largest number of what counts: the expected kinds, or all kinds of a clean run."""
+    kinds = row["expected"]
+    values = [_number(one, name) for one in row["found"] if not kinds or one["kind"] in kinds]
+    return max(values, default=-1.0)
 
 
 def _number(finding: dict, name: str) -> float:
