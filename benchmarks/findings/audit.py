@@ -7,7 +7,9 @@ from functools import cache
 from typing import Any
 
 from audit_cost import ratios
-from findings.kept import RESULTS, markdown, percent
+from audit_detection import PARTS, SEEDS
+from findings.kept import NOT_RUN, RESULTS, markdown, percent
+from rightreasons.audit.findings import USED
 
 FOUND, FALSE = 0.9, 0.05
 """Least share of planted shortcuts that are found first, largest share of clean runs with any."""
@@ -15,6 +17,7 @@ NOT_PLANTED = "SVHN, metadata column"
 NATURAL = ("Waterbirds", "CelebA hair")
 LINEAR = 1.1
 """How much more than twice the time twice the images may take, as a factor."""
+MINUTES = 5
 WORDS = {"images": "images", "size": "pixels a side", "classes": "classes"}
 Row = dict[str, Any]
 
@@ -47,30 +50,50 @@ def _is_first(row: Row) -> bool:
 
 
 def verdict() -> str:
-    """Show what the audit must do, and whether it does."""
+    """Show what the audit must do, and whether it does; what failed or is not run comes first."""
     rows = []
     for part in ("test", "development"):
         planted, clean = _planted(part), _clean(part)
         first, wrong = sum(map(_is_first, planted)), sum(row["num_findings"] > 0 for row in clean)
+        used = sum(_is_first(row) and row["found"][0]["verdict"] == USED for row in planted)
+        seen = [row for row in planted if row["set"] != NOT_PLANTED]
         rows += [
             _line(
                 f"planted shortcuts found first, {part} sets",
                 (first, len(planted)),
                 f"{percent(FOUND, 0)} %",
-                bool(planted) and first >= FOUND * len(planted),
+                first >= FOUND * len(planted),
             ),
             _line(
                 f"clean runs with a finding, {part} sets",
                 (wrong, len(clean)),
                 f"at most {percent(FALSE, 0)} %",
-                bool(clean) and wrong <= FALSE * len(clean),
+                wrong <= FALSE * len(clean),
             ),
+            _line(f'of the planted, said "{USED}", {part} sets', (used, len(seen)), "all", None),
         ]
-    return markdown(("what", "runs", "needed", "reached"), rows)
+    rows.append(_time_line())
+    total = len(SEEDS) * sum(map(len, PARTS.values()))
+    run = len(_rows("detection"))
+    rows.append(_line("runs of all sets and three seeds", (run, total), "all", run == total))
+    rows.sort(key=lambda row: row[3] == "yes")
+    return markdown(("what", "found", "needed", "reached"), rows)
 
 
-def _line(what: str, counts: tuple[int, int], needed: str, reached: bool) -> tuple[str, ...]:
+def _line(what: str, counts: tuple[int, int], needed: str, reached: bool | None) -> tuple[str, ...]:
+    reached = counts[0] == counts[1] if reached is None else reached
+    if not counts[1]:
+        return what, NOT_RUN, needed, "–"
     return what, f"{counts[0]} of {counts[1]}", needed, "yes" if reached else "no"
+
+
+def _time_line() -> tuple[str, ...]:
+    what, needed = "2,000 images of 96 pixels, seconds of a processor", f"{60 * MINUTES}"
+    for row in _rows("cost"):
+        if (row["images"], row["size"]) == (2000, 96):
+            seconds = row["processor_seconds"]
+            return what, f"{seconds:.0f}", needed, "yes" if seconds <= 60 * MINUTES else "no"
+    return what, NOT_RUN, needed, "–"
 
 
 def planted() -> str:
@@ -168,6 +191,8 @@ def cost() -> str:
         )
         for row in _rows("cost")
     ]
+    if not rows:
+        return NOT_RUN
     header = ("images", "pixels a side", "classes", "processor seconds", "seconds")
     return markdown((*header, "megabytes beside the images"), rows)
 
@@ -186,6 +211,8 @@ def growth() -> str:
                 "yes" if one["times as long"] <= most else "no",
             )
         )
+    if not rows:
+        return NOT_RUN
     return markdown(("step", "times as long", "linear is", "held"), rows)
 
 
