@@ -91,7 +91,8 @@ def find_patterns(
     """
     side = patch_side(*x.shape[2:])
     patterns: list[Pattern] = []
-    for label in torch.unique(y).tolist():
+    labels = torch.unique(y).tolist()
+    for label in labels if len(labels) > 1 else []:  # a single class has nothing to differ from
         left = usable & (y == label)
         least = max(LEAST_MEMBERS, LEAST_SHARE * int((y == label).sum()))
         copies = [_Copies(x, _some(rows)) for rows in _own_and_others(y, label)]
