@@ -3,9 +3,9 @@
     python benchmarks/audit_cost.py [--out benchmarks/results/audit/cost.jsonl]
 
 Every cell runs in a process of its own on noise with a square that tells the class, and a small
-net that saw 400 of them once. All images are audited. A row has processor seconds, which other processes change
-little, and the largest memory. Ratios of cells that differ by a factor of two come last. The last
-cell is 2,000 images of 96 pixels. Cells that have a row are not run again.
+net that saw 400 of the images once. All images are audited. A row has processor seconds, which
+other processes change little, and the largest memory. Ratios of cells that differ by a factor of
+two come last. The last cell is 2,000 images of 96 pixels. Cells that have a row are not run again.
 """
 
 from __future__ import annotations
