@@ -132,6 +132,17 @@ def test_clean_data_and_a_fair_model_give_no_finding():
     assert {one.verdict for one in clean.others} == {LOOKED_AT}
 
 
+def test_a_model_that_always_says_the_same_is_audited():
+    """Its windows have no other class to be compared with."""
+
+    class Constant(nn.Module):
+        def forward(self, x):
+            return torch.stack([1 + 0 * x.mean(dim=(1, 2, 3)), 0 * x.mean(dim=(1, 2, 3))], dim=1)
+
+    audited = rr.audit(Constant(), tagged(80), progress=False)
+    assert not any(one.kind == "attended patch" for one in audited.findings + audited.others)
+
+
 def test_data_alone_and_further_columns():
     batch = tagged(tags=False)
     columns = {

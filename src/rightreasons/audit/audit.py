@@ -34,6 +34,7 @@ LEAST_SAMPLES = 40
 STEPS = 12
 WHOLE_IMAGE = ("colour", "contrast")
 MOST_WRONG = 20
+MOST_CAUSE = 300  # planting takes 200 of them; all others help the search
 
 logger = logging.getLogger("rightreasons")
 
@@ -93,8 +94,8 @@ def audit(
 ) -> Audit:
     """Search for shortcuts: what tells the label by itself, where the model looks, what it uses.
 
-    Half of the samples are searched. Candidates are planted on the other half, on samples that the
-    model is sure and right about. Effect sizes decide, see `Thresholds`. If the data have masks,
+    Candidates are planted on up to 300 samples that are not searched, at most half of all, where
+    the model is sure and right. Effect sizes decide, see `Thresholds`. If the data have masks,
     the reliance on what they mark is measured too.
 
     Args:
@@ -181,7 +182,7 @@ def audit(
 
 
 def _draw(data: Dataset, most: int, seed: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Rows to audit, and the places of the two halves among them."""
+    """Rows to audit, and the places of those to search and of those to plant on among them."""
     labels = data.labels.cpu()
     counts = torch.bincount(labels)
     if len(labels) < LEAST_SAMPLES or int((counts > 1).sum()) < 2:
@@ -191,7 +192,8 @@ def _draw(data: Dataset, most: int, seed: int) -> tuple[Tensor, tuple[Tensor, Te
         )
     stream = random_stream(seed, "audit", "draw")
     rows, _ = stratified_split(labels, sizes=[min(most, len(labels))], stream=stream)
-    search, cause = stratified_split(labels[rows], sizes=[len(rows) // 2], stream=stream)
+    num_cause = min(len(rows) // 2, MOST_CAUSE)
+    search, cause = stratified_split(labels[rows], sizes=[len(rows) - num_cause], stream=stream)
     return rows, (search, cause)
 
 

@@ -22,7 +22,7 @@ from rightreasons.errors import InvalidSettingError
 
 __all__ = ["audit_columns", "audit_table"]
 
-MOST_RECIPIENTS = 300
+MOST_RECIPIENTS = 200
 MOST_PLANTED = 20  # columns; the others tell less
 SURE = 0.7
 

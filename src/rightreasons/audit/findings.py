@@ -48,7 +48,7 @@ CHUNK = 200
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What a finding needs to be told; from trials on a few data sets, not yet settled.
+    """What a finding needs to be told; settled on the development sets of the detection table.
 
     Args:
         strength: Least strength with which something tells the label by itself.

@@ -120,7 +120,6 @@ class ImageSearch:
                     self.y,
                     len(self.card.classes),
                     seed=self.seed,
-                    advance=lambda amount: None,
                 )
                 for search in (sliding_search, grid_search)
             ]

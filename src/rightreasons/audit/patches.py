@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +23,9 @@ SIDE_SHARE = 0.2  # a patch has 4 % of the pixels
 FITTED_SHARE = 0.7
 CHANNELS = 32
 EPOCHS, PATIENCE, BATCH = 25, 4, 50
+LEAST_STEPS = 300  # few images get more epochs
 SHARPNESS = 3.0  # how near the smooth maximum over places is to the maximum
-FOLDS, DEPTH, CELL_PIXELS = 3, 6, 6
+FOLDS, DEPTH, CELL_PIXELS = 5, 6, 4
 
 Numbers = NDArray[np.int64]
 
@@ -89,9 +89,7 @@ class _PatchNet(nn.Module):
         return scores
 
 
-def sliding_search(
-    x: Tensor, y: Tensor, num_classes: int, *, seed: int, advance: Callable[[int], None]
-) -> PatchSearch:
+def sliding_search(x: Tensor, y: Tensor, num_classes: int, *, seed: int) -> PatchSearch:
     """Fit a net that sees one patch at a time, wherever it lies.
 
     An image's score is a smooth maximum over its patches. The net is fitted on 70 % of the images
@@ -102,7 +100,6 @@ def sliding_search(
         y: Labels ``(N,)``.
         num_classes: Number of classes.
         seed: Random seed for the split, the weights and the batches.
-        advance: Function that is told each finished epoch.
     """
     stream = random_stream(seed, "audit", "sliding")
     fitted, rest = stratified_split(y, sizes=[round(FITTED_SHARE * len(y))], stream=stream)
@@ -113,7 +110,7 @@ def sliding_search(
     weights = len(fitted) / (num_classes * counts)
     with drawn_from(seed, 11):
         net = _PatchNet(x.shape[1], num_classes, side)
-        _fit(net, scaled, y, fitted, rest, weights.float(), stream, advance)
+        _fit(net, scaled, y, fitted, rest, weights.float(), stream)
     predicted, place, confidence = _read(net, scaled, side)
     held_out = rest.numpy()
     return PatchSearch(
@@ -135,13 +132,12 @@ def _fit(
     rest: Tensor,
     weights: Tensor,
     stream: np.random.Generator,
-    advance: Callable[[int], None],
 ) -> None:
     optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
     best, waited, kept = float("inf"), 0, {}
-    for epoch in range(EPOCHS):
-        if epoch and waited > PATIENCE:
-            advance(EPOCHS - epoch)
+    factor = max(1, round(LEAST_STEPS * BATCH / (EPOCHS * len(fitted))))
+    for epoch in range(factor * EPOCHS):
+        if epoch and waited > factor * PATIENCE:
             break
         order = fitted[torch.from_numpy(stream.permutation(len(fitted)))]
         for rows in torch.split(order, BATCH):
@@ -155,7 +151,6 @@ def _fit(
         waited = 0 if value < best else waited + 1
         if value < best:
             best, kept = value, {name: one.clone() for name, one in net.state_dict().items()}
-        advance(1)
     if kept:
         net.load_state_dict(kept)
 
@@ -184,9 +179,7 @@ def _read(net: _PatchNet, x: Tensor, side: int) -> tuple[Numbers, Numbers, NDArr
     return torch.cat(predicted).numpy(), torch.cat(places).numpy(), torch.cat(confidences).numpy()
 
 
-def grid_search(
-    x: Tensor, y: Tensor, num_classes: int, *, seed: int, advance: Callable[[int], None]
-) -> PatchSearch:
+def grid_search(x: Tensor, y: Tensor, num_classes: int, *, seed: int) -> PatchSearch:
     """Fit a small tree to each cell of a grid, out of fold; the surest cell of an image counts.
 
     Args:
@@ -194,7 +187,6 @@ def grid_search(
         y: Labels ``(N,)``.
         num_classes: Number of classes.
         seed: Random seed for the folds.
-        advance: Function that is told each finished cell.
     """
     stream = random_stream(seed, "audit", "grid")
     labels = y.numpy()
@@ -210,7 +202,6 @@ def grid_search(
             shares[number, inside] = _leaf_shares(
                 small[outside], labels[outside], small[inside], num_classes, seed
             )
-        advance(1)
     prior = np.bincount(labels, minlength=num_classes) / len(labels)
     gain = shares / np.maximum(prior, 1e-12) / num_classes  # as if classes were equally frequent
     gain /= gain.sum(axis=2, keepdims=True)

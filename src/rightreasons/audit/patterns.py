@@ -91,16 +91,18 @@ def find_patterns(
     """
     side = patch_side(*x.shape[2:])
     patterns: list[Pattern] = []
-    for label in torch.unique(y).tolist():
+    labels = torch.unique(y).tolist()
+    for label in labels if len(labels) > 1 else []:  # a single class has nothing to differ from
         left = usable & (y == label)
         least = max(LEAST_MEMBERS, LEAST_SHARE * int((y == label).sum()))
+        copies = [_Copies(x, _some(rows)) for rows in _own_and_others(y, label)]
         for _ in range(MOST_PATTERNS):
             rows = left.nonzero()[:, 0]
             if len(rows) < least:
                 break
             some = rows[:MOST_CROPS]
             built = [
-                _build(x, y, place, some[members], label, side, span)
+                _build(x, y, place, some[members], label, copies, side, span)
                 for members in _clusters(x, place, some, side)
             ]
             best = max(built, key=lambda one: one.rate)
@@ -229,18 +231,39 @@ def _clusters(x: Tensor, place: Tensor, rows: Tensor, side: int) -> list[NDArray
     return ordered
 
 
+class _Copies:
+    """Some images, with the transforms that all patterns of a class are compared to.
+
+    Args:
+        x: All images ``(N, C, H, W)``.
+        rows: Rows of the images.
+    """
+
+    def __init__(self, x: Tensor, rows: Tensor) -> None:
+        self.rows, self.spectrum = rows, _Spectrum(x[rows])
+
+
+def _own_and_others(y: Tensor, label: int) -> tuple[Tensor, Tensor]:
+    return (y == label).nonzero()[:, 0], (y != label).nonzero()[:, 0]
+
+
 def _build(
-    x: Tensor, y: Tensor, place: Tensor, members: Tensor, label: int, side: int, span: float
+    x: Tensor,
+    y: Tensor,
+    place: Tensor,
+    members: Tensor,
+    label: int,
+    copies: list[_Copies],
+    side: int,
+    span: float,
 ) -> Pattern:
     """Lay copies of the most central patch over each other and keep what they share."""
-    own = _some((y == label).nonzero()[:, 0])
-    others = _some((y != label).nonzero()[:, 0])
+    (own, others), spectra = (one.rows for one in copies), [one.spectrum for one in copies]
     medoid = int(members[0])
     window, valid = _crops(x, members[:1], place[members[:1]], side)
     mean, mask = window[0], valid[0]
     share = len(members) / max(1, int((y == label).sum()))
     num = min(len(own), max(LEAST_MEMBERS, round(share * len(own))))
-    spectra = [_Spectrum(x[rows]) for rows in (own, others)]
     for _ in range(ROUNDS):
         where, distance = spectra[0].best_middles(mean, mask)
         best = distance.argsort()[:num]

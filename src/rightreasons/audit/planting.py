@@ -25,7 +25,7 @@ __all__ = ["Planting"]
 
 
 class Planting:
-    """Plants candidates on the second half of the audited images.
+    """Plants candidates on audited images that were not searched.
 
     Args:
         samples: The audited images.

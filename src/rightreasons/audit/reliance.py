@@ -20,7 +20,7 @@ from rightreasons.types import Batch, Target
 
 __all__ = ["measure_reliance"]
 
-MOST_SAMPLES = 500
+MOST_SAMPLES = 300
 CHUNK = 50
 NUM_DRAWS, NUM_STEPS = 3, 10
 WAYS = ("swapped", "blurred", "attacked")
@@ -35,7 +35,7 @@ def measure_reliance(
     Args:
         model: The model.
         data: Samples with masks.
-        rows: Rows of the audited samples; at most 500 of them are measured.
+        rows: Rows of the audited samples; at most 300 of them are measured.
         seed: Random seed for the draws.
 
     Returns:

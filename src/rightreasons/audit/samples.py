@@ -24,7 +24,7 @@ from rightreasons.probe.embeddings import call_model
 __all__ = ["Marked", "Samples", "TextSamples", "Word", "choose_recipients", "read_samples"]
 
 CHUNK = 100
-MOST_RECIPIENTS = 300
+MOST_RECIPIENTS = 200
 SURE = 0.7
 MOST_WORDS, LEAST_TEXTS = 3000, 3
 MOST_SHOWN, LONGEST_WORD = 60, 40
@@ -66,12 +66,12 @@ class Samples:
         return self.data.take(self.rows[places]).x
 
     def recipients(self) -> Tensor:
-        """Places to plant on: images of the second half that the model is sure and right about."""
+        """Places to plant on: not searched, and the model is sure and right about them."""
         return choose_recipients(self.answers, self.y, self.cause)
 
 
 def choose_recipients(answers: Tensor | None, y: Tensor, cause: Tensor) -> Tensor:
-    """Places to plant on: at most 300 samples that the model is sure and right about.
+    """Places to plant on: at most 200 samples that the model is sure and right about.
 
     Args:
         answers: Probabilities ``(N, K)`` that the model gives; None without a model.
