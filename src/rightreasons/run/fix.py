@@ -68,7 +68,8 @@ def fix_run(
 
     Methods are chosen by what there is: masks of all or of a few samples, groups, or neither. Each
     is tried once, counterexamples first; Optuna then searches their settings until the budget is
-    used. Every trial starts from the model's own weights. Validation data alone decide.
+    used. Trials start from the model's own weights; methods called ``_anew`` start from those it
+    had before it was trained. Validation data alone decide.
 
     Started again with the same settings, it goes on where it was stopped or killed. The budget is
     the time of all starts together; another budget or number of trials may be given.
@@ -103,7 +104,7 @@ def fix_run(
     require_optuna()
     keep = _check_points(keep_accuracy)
     check_integer("num_trials", num_trials)
-    config = _read_start(start)
+    config, first_weights = _read_start(start)
     folder = writable_folder(out)
     with hold(folder), Clock(folder / "clock.json", seconds) as clock:
         asked = {
@@ -131,6 +132,7 @@ def fix_run(
             keep=keep,
             epsilon=box,
             progress=progress,
+            first_weights=first_weights,
         )
         try:
             trials.search(num_trials)
@@ -254,13 +256,14 @@ def _check_points(points: float) -> float:
     return float(points) / 100
 
 
-def _read_start(start: Config | str | Path) -> Config:
-    """The configuration of the model to repair, which has weights."""
+def _read_start(start: Config | str | Path) -> tuple[Config, str | None]:
+    """The configuration of the model to repair, and the weights that its training began with."""
     if isinstance(start, Config):
-        return start.with_whole_paths()
+        return start.with_whole_paths(), None
     run = Run.open(start)
+    first = run.config.with_whole_paths().weights
     weights = str((run.folder / "model.safetensors").resolve())
-    return replace(run.config, weights=weights, select="none").with_whole_paths()
+    return replace(run.config, weights=weights, select="none").with_whole_paths(), first
 
 
 def _refuse_other_settings(folder: Path, config: Config, asked: Mapping[str, Any]) -> None:

@@ -20,18 +20,18 @@ from rightreasons.training.evaluate import evaluate
 
 __all__ = ["By", "Judge", "choose"]
 
-By = Literal["worst_group", "swap_accuracy", "covered_accuracy", "certified", "accuracy"]
+By = Literal["worst_group", "worst_swap", "covered_accuracy", "certified", "accuracy"]
 
 WHAT: dict[By, str] = {
     "worst_group": "accuracy in the worst validation group",
-    "swap_accuracy": "accuracy on validation samples with exchanged shortcuts",
+    "worst_swap": "accuracy on validation samples with shortcuts of another class",
     "covered_accuracy": "accuracy on validation images without the pixels that the original used",
     "certified": "share of validation samples that are right and proved to stay so",
     "accuracy": "validation accuracy",
 }
 WHY: dict[By, str] = {
     "worst_group": "every group has validation samples",
-    "swap_accuracy": "there are shortcuts to exchange, and no validation groups that break them",
+    "worst_swap": "there are shortcuts to exchange, and no validation groups that break them",
     "covered_accuracy": "there are neither masks nor groups",
     "certified": "a certificate was asked for",
     "accuracy": "there are neither masks nor groups; a shortcut can raise this number",
@@ -80,7 +80,7 @@ class Judge:
         elif facts.validation_groups:
             by = "worst_group"
         elif facts.masks != "none" or facts.colour:
-            by = "swap_accuracy"
+            by = "worst_swap"
         elif facts.is_image:
             by, covered = "covered_accuracy", _cover_used(model, data)
         else:
@@ -100,6 +100,10 @@ class Judge:
     def measure(self, model: nn.Module) -> dict[str, float]:
         """Measure all that decides or is told: ``accuracy``, ``score``, ``honest`` and more.
 
+        ``worst_swap`` is the accuracy with shortcuts of another class, or the accuracy with the
+        sample's own if that is lower. A mean over both would hide a shortcut: what it gains where
+        it tells the truth makes up for what it loses where it lies.
+
         ``honest`` is the accuracy that the shortcut does not explain: the average over groups, the
         accuracy after the exchange, or the plain accuracy where neither is known.
         """
@@ -111,6 +115,9 @@ class Judge:
             lost = measure_exchange(model, self.data, masks=masks, colour=self.facts.colour)
             values |= {"swap_accuracy": lost.accuracy, "swap_cost": lost.cost}
             values["honest"] = min(lost.accuracy, found["accuracy"])
+            told = {"masks": masks, "colour": self.facts.colour, "across": True}
+            others = measure_exchange(model, self.data, **told).accuracy
+            values["worst_swap"] = min(others, found["accuracy"])
         if self.facts.validation_groups:
             values["worst_group"] = found["group_accuracy/worst"]
             values["honest"] = found["group_accuracy/average"]

@@ -24,6 +24,7 @@ from rightreasons.datasets import Dataset, MaskBits, Splits
 from rightreasons.datasets.dataset import TransformedDataset
 from rightreasons.datasets.wrappers import pack_masks
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
+from rightreasons.metrics import SwapAccuracy
 from rightreasons.metrics.metric import bootstrap_means, percentile_interval
 from rightreasons.probe.embeddings import call_model
 from rightreasons.probe.probe import move_to_model
@@ -225,6 +226,7 @@ class ColourExchanged(TransformedDataset):
         seed: Random seed for the draws.
         epoch: The epoch; None for unchanged images.
         always: Whether to exchange without an epoch too.
+        across: Whether the other image is one of another class.
         moments: Mean and deviation of each channel of all images; None computes them.
     """
 
@@ -235,6 +237,7 @@ class ColourExchanged(TransformedDataset):
         seed: int = 0,
         epoch: int | None = None,
         always: bool = False,
+        across: bool = False,
         moments: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         super().__init__(base)
@@ -243,17 +246,20 @@ class ColourExchanged(TransformedDataset):
                 f"Expected images of shape (C, H, W) to exchange colours of, but "
                 f"{base.card.name!r} has samples of shape {base.card.shape}."
             )
-        self.seed, self.epoch, self.always = seed, epoch, always
+        self.seed, self.epoch, self.always, self.across = seed, epoch, always, across
         self.moments = _measure_colours(base) if moments is None else moments
 
     @override
     def at_epoch(self, epoch: int) -> Dataset:
         base = self.base.at_epoch(epoch)
-        return ColourExchanged(base, seed=self.seed, epoch=epoch, moments=self.moments)
+        return ColourExchanged(
+            base, seed=self.seed, epoch=epoch, across=self.across, moments=self.moments
+        )
 
     @override
     def digest(self) -> str:
-        return hashlib.sha256(f"{self.base.digest()} colour {self.seed}".encode()).hexdigest()
+        told = f"{self.base.digest()} colour {self.seed}{' across' if self.across else ''}"
+        return hashlib.sha256(told.encode()).hexdigest()
 
     @override
     def transform(self, batch: Batch, indices: Tensor) -> Batch:
@@ -263,12 +269,24 @@ class ColourExchanged(TransformedDataset):
         seed = self.seed * 1_000_003 + (self.epoch or 0)
         draws = sample_noise(indices, (), num_draws=1, seed=seed)[0]
         donors = (indices + 1 + (draws * (len(mean) - 1)).long()) % len(mean)  # never itself
+        if self.across:
+            donors = self._find_other_class(indices, draws, donors)
         x, column = batch.x, (-1, mean.shape[1], 1, 1)
         own, other = ((mean[rows], deviation[rows]) for rows in (indices, donors))
         scaled = (x - own[0].reshape(column)) / own[1].reshape(column).clamp(min=1e-6)
         moved = scaled * other[1].reshape(column) + other[0].reshape(column)
         low, high = self.card.valid_range
         return batch.with_(x=moved.clamp(low, high).to(x))
+
+    def _find_other_class(self, indices: Tensor, draws: Tensor, donors: Tensor) -> Tensor:
+        """Samples of other classes; where there are none, the donors stay."""
+        labels, donors = self.base.labels.cpu(), donors.clone()
+        for y in torch.unique(labels[indices]):
+            others = (labels != y).nonzero()[:, 0]
+            if len(others):
+                mine = labels[indices] == y
+                donors[mine] = others[(draws[mine] * len(others)).long()]
+        return donors
 
 
 def _measure_colours(data: Dataset) -> tuple[Tensor, Tensor]:
@@ -297,7 +315,9 @@ class Loss(NamedTuple):
     high: float
 
 
-def measure_exchange(model: nn.Module, data: Dataset, *, masks: bool, colour: bool) -> Loss:
+def measure_exchange(
+    model: nn.Module, data: Dataset, *, masks: bool, colour: bool, across: bool = False
+) -> Loss:
     """Measure a model before and after shortcuts are exchanged between samples, all at once.
 
     Args:
@@ -305,10 +325,11 @@ def measure_exchange(model: nn.Module, data: Dataset, *, masks: bool, colour: bo
         data: Data with the masks of the shortcuts that have some.
         masks: Whether to exchange what the masks cover, see `SwapAccuracy`.
         colour: Whether to exchange the colours of whole images.
+        across: Whether all comes from samples of other classes.
     """
-    changed = ColourExchanged(data, always=True) if colour else data
+    changed = ColourExchanged(data, always=True, across=across) if colour else data
     if masks:
-        values = evaluate(model, changed, ["swap_accuracy"])
+        values = evaluate(model, changed, [SwapAccuracy(across=across)])
         name = "swap_accuracy"
         if not colour:
             ends = [values.get(f"{name}/cost{end}", 0.0) for end in ("", "/low", "/high")]
