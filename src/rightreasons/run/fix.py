@@ -33,6 +33,7 @@ from rightreasons.run.search import Clock, parse_duration, require_optuna
 from rightreasons.run.selection import choose
 from rightreasons.run.shortcuts import (
     Shortcut,
+    describe_masks,
     find_growth,
     measure_exchange,
     read_shortcuts,
@@ -305,6 +306,7 @@ def _rows_to_measure(
 def _measure_row(models: Mapping[str, nn.Module], row: _Row) -> dict[str, Any]:
     shortcut, colour = row.shortcut, row.shortcut.kind == "colour"
     found: dict[str, Any] = {"name": shortcut.name, "kind": shortcut.kind, "fixed": row.is_removed}
+    found["masks"] = None if row.data is None or colour else describe_masks(row.data)
     for name in ("before", "after"):
         found[name] = None
         if name in models and row.data is not None and (colour or row.data.has_masks):

@@ -36,6 +36,7 @@ __all__ = [
     "ColourExchanged",
     "Loss",
     "Shortcut",
+    "describe_masks",
     "find_growth",
     "measure_exchange",
     "read_shortcuts",
@@ -354,6 +355,18 @@ def _find_right(model: nn.Module, data: Dataset) -> Tensor:
                 (call_model(model, moved.x, moved.inputs).argmax(dim=1) == moved.y).double().cpu()
             )
     return torch.cat(right)
+
+
+def describe_masks(data: Dataset) -> dict[str, float] | None:
+    """The share of samples with a mask, and the mean share of such a sample that it covers."""
+    if not data.has_masks:
+        return None
+    num, area = 0, 0.0
+    for batch in data.batches(torch.split(torch.arange(len(data)), CHUNK)):
+        masks = torch.zeros(len(batch), 1) if batch.mask is None else batch.mask.flatten(1)
+        solid = (masks >= 0.5).double().mean(dim=1)
+        num, area = num + int((solid > 0).sum()), area + float(solid.sum())
+    return {"samples": num / len(data), "area": area / max(num, 1)}
 
 
 def find_growth(rows: Sequence[Mapping[str, Any]]) -> list[str]:
