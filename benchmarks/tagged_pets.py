@@ -45,7 +45,10 @@ def run_script(given: argparse.Namespace, size: int, training: str) -> None:
         script = EXAMPLES / "tagged_photos.py"
         run([sys.executable, str(script), str(given.data_dir), str(photos), *settings], given)
     script = EXAMPLES / SCRIPTS[given.shortcut]
-    run(["sh", str(script), "photos", *training.split(), "--seed", str(given.seed)], given)
+    words = training.split()
+    if given.shortcut != "tag":  # three repairs: measure no more than the table shows
+        words += ["--metrics", "accuracy,group_accuracy"]
+    run(["sh", str(script), "photos", *words, "--seed", str(given.seed)], given)
 
 
 def run(words: list[str], given: argparse.Namespace) -> None:
@@ -166,7 +169,7 @@ def main() -> None:
     parser.add_argument("--net", choices=NETS, default="small_cnn")
     parser.add_argument("--shortcut", choices=SCRIPTS, default="tag")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--budget", default="5m")
+    parser.add_argument("--budget", default="10m")
     parser.add_argument("--trials", type=int, default=2)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
