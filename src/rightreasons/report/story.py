@@ -188,12 +188,13 @@ def read_repair(folder: str | Path) -> Repair:
     root = Path(folder)
     fixed = _read(root / FIXED, "a repair")
     tried = _read(root / TRIED, "a repair")
-    budget = fixed.get("budget", {})
+    budget, num = fixed.get("budget", {}), fixed.get("num_trials")
     notes = (
         *_accuracy_note(fixed),
         f"Trials were compared by the {fixed.get('selected_what')}: {fixed.get('selected_why')}.",
         f"What had to be kept is {fixed.get('kept_what')}. Test data took no part in the choice.",
-        f"{fixed.get('num_trials')} trials took {duration(float(budget.get('spent', 0)))} of "
+        f"{num} {'trial' if num == 1 else 'trials'} took "
+        f"{duration(float(budget.get('spent', 0)))} of "
         f"{duration(float(budget.get('seconds', 0)))}.",
     )
     return Repair(
