@@ -47,7 +47,7 @@ def run_script(given: argparse.Namespace, size: int, training: str) -> None:
     script = EXAMPLES / SCRIPTS[given.shortcut]
     words = training.split()
     if given.shortcut != "tag":  # three repairs: measure no more than the table shows
-        words += ["--metrics", "accuracy,group_accuracy"]
+        words += ["--metrics", "accuracy"]
     run(["sh", str(script), "photos", *words, "--seed", str(given.seed)], given)
 
 
@@ -69,6 +69,9 @@ def read(path: Path) -> Any:
 def accuracies(run: Path) -> dict[str, float]:
     """The average over groups and the worst group, on test data."""
     test = read(run / "results.json")["metrics"]["test"]
+    if "group_accuracy/worst" not in test:
+        opened = rr.run.load_run(run)
+        test = rr.evaluate(opened.model, opened.data.test, ["group_accuracy"])
     return {name: test[f"group_accuracy/{name}"] for name in ("average", "worst")}
 
 
