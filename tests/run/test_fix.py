@@ -28,7 +28,8 @@ from rightreasons.errors import (
 from rightreasons.run import Config, methods, train_run
 from rightreasons.run.methods import Facts, choose_methods, find_facts
 from rightreasons.run.search import Clock, parse_duration
-from rightreasons.run.shortcuts import ColourExchanged, find_growth, measure_exchange, with_masks
+from rightreasons.run.selection import measure_exchange
+from rightreasons.run.shortcuts import ColourExchanged, find_growth, with_masks
 from rightreasons.run.trials import Trials
 
 pytestmark = pytest.mark.usefixtures("one_thread")

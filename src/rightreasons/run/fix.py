@@ -29,13 +29,11 @@ from rightreasons.run.description import describe_run
 from rightreasons.run.examples import write_examples
 from rightreasons.run.methods import find_facts, predict_masks
 from rightreasons.run.run import Run
-from rightreasons.run.search import Clock, parse_duration, require_optuna
-from rightreasons.run.selection import choose
+from rightreasons.run.search import Clock, parse_box, parse_duration, require_optuna
+from rightreasons.run.selection import choose, describe_masks, measure_exchange
 from rightreasons.run.shortcuts import (
     Shortcut,
-    describe_masks,
     find_growth,
-    measure_exchange,
     read_shortcuts,
     with_masks,
 )
@@ -47,7 +45,6 @@ __all__ = ["fix_run"]
 
 logger = logging.getLogger("rightreasons")
 
-FULL_RANGE = "full"
 COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 
 
@@ -101,7 +98,7 @@ def fix_run(
     Returns:
         The content of ``fixed.json``.
     """
-    seconds, box = parse_duration(budget), _read_box(certificate)
+    seconds, box = parse_duration(budget), parse_box(certificate)
     require_optuna()
     keep = _check_points(keep_accuracy)
     check_integer("num_trials", num_trials)
@@ -229,22 +226,6 @@ def _certify(model: nn.Module, path: Path, trials: Trials) -> None:
         certificate = certify(model, trials.data.test, epsilon=trials.epsilon)
         settings = {**certificate.settings, "split": "test"}
         replace(certificate, settings=settings).to_json(path)
-
-
-def _read_box(certificate: float | str | None) -> float | None:
-    """The distance that a certificate is for; None is the full range, or no certificate."""
-    if certificate in (None, FULL_RANGE):
-        return None
-    try:
-        box = float(str(certificate))
-    except ValueError:
-        box = 0.0
-    if not 0 < box < float("inf"):
-        raise InvalidSettingError(
-            f"Expected `certificate` to be a distance above 0, or {FULL_RANGE!r} for every valid "
-            f"value, but got {certificate!r}. Set one of them (--certificate)."
-        )
-    return box
 
 
 def _check_points(points: float) -> float:

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from typing_extensions import override
 
 from rightreasons.annotators import with_mask_archive, with_mask_files
@@ -18,27 +18,18 @@ from rightreasons.annotators.hand_masks import CHUNK, change_below_augmentation
 from rightreasons.annotators.mask_files import POLARITIES, MaskFiles
 from rightreasons.core.checks import check_choice
 from rightreasons.core.files import Unreadable, read_json
-from rightreasons.core.model_modes import test_time_mode
 from rightreasons.core.rng import sample_noise
 from rightreasons.datasets import Dataset, MaskBits, Splits
 from rightreasons.datasets.dataset import TransformedDataset
 from rightreasons.datasets.wrappers import pack_masks
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
-from rightreasons.metrics import SwapAccuracy
-from rightreasons.metrics.metric import bootstrap_means, percentile_interval
-from rightreasons.probe.embeddings import call_model
-from rightreasons.probe.probe import move_to_model
-from rightreasons.training.evaluate import evaluate
 from rightreasons.types import Batch
 
 __all__ = [
     "COLOUR",
     "ColourExchanged",
-    "Loss",
     "Shortcut",
-    "describe_masks",
     "find_growth",
-    "measure_exchange",
     "read_shortcuts",
     "with_masks",
 ]
@@ -296,77 +287,6 @@ def _measure_colours(data: Dataset) -> tuple[Tensor, Tensor]:
         means.append(batch.x.mean(dim=(2, 3)))
         deviations.append(batch.x.std(dim=(2, 3), correction=0))
     return torch.cat(means), torch.cat(deviations)
-
-
-class Loss(NamedTuple):
-    """What exchanging a shortcut costs.
-
-    Args:
-        before: Accuracy before, over the samples that the exchange changes.
-        accuracy: Accuracy over all annotated samples with the shortcut exchanged.
-        cost: What the changed samples lose, in accuracy.
-        low: Lower end of the 95 % interval of the cost.
-        high: Upper end.
-    """
-
-    before: float
-    accuracy: float
-    cost: float
-    low: float
-    high: float
-
-
-def measure_exchange(
-    model: nn.Module, data: Dataset, *, masks: bool, colour: bool, across: bool = False
-) -> Loss:
-    """Measure a model before and after shortcuts are exchanged between samples, all at once.
-
-    Args:
-        model: Gives logits ``(N, K)``.
-        data: Data with the masks of the shortcuts that have some.
-        masks: Whether to exchange what the masks cover, see `SwapAccuracy`.
-        colour: Whether to exchange the colours of whole images.
-        across: Whether all comes from samples of other classes.
-    """
-    changed = ColourExchanged(data, always=True, across=across) if colour else data
-    if masks:
-        values = evaluate(model, changed, [SwapAccuracy(across=across)])
-        name = "swap_accuracy"
-        if not colour:
-            ends = [values.get(f"{name}/cost{end}", 0.0) for end in ("", "/low", "/high")]
-            before = values.get(f"{name}/before", values[name])
-            return Loss(before, values[name], ends[0], ends[1], ends[2])
-        before = evaluate(model, data, ["accuracy"])["accuracy"]
-        after, spread = values[name], values[name] - values[f"{name}/low"]
-        return Loss(before, after, before - after, before - after - spread, before - after + spread)
-    rights = [_find_right(model, part) for part in (data, changed)]
-    lost = (rights[0] - rights[1]).numpy()
-    low, high = percentile_interval(bootstrap_means(lost))
-    before, after = (float(right.mean()) for right in rights)
-    return Loss(before, after, before - after, low, high)
-
-
-def _find_right(model: nn.Module, data: Dataset) -> Tensor:
-    right = []
-    with torch.no_grad(), test_time_mode(model):
-        for batch in data.batches(torch.split(torch.arange(len(data)), CHUNK)):
-            moved = move_to_model(batch, model)
-            right.append(
-                (call_model(model, moved.x, moved.inputs).argmax(dim=1) == moved.y).double().cpu()
-            )
-    return torch.cat(right)
-
-
-def describe_masks(data: Dataset) -> dict[str, float] | None:
-    """The share of samples with a mask, and the mean share of such a sample that it covers."""
-    if not data.has_masks:
-        return None
-    num, area = 0, 0.0
-    for batch in data.batches(torch.split(torch.arange(len(data)), CHUNK)):
-        masks = torch.zeros(len(batch), 1) if batch.mask is None else batch.mask.flatten(1)
-        solid = (masks >= 0.5).double().mean(dim=1)
-        num, area = num + int((solid > 0).sum()), area + float(solid.sum())
-    return {"samples": num / len(data), "area": area / max(num, 1)}
 
 
 def find_growth(rows: Sequence[Mapping[str, Any]]) -> list[str]:
