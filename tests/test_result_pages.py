@@ -42,7 +42,9 @@ def test_every_paper_has_findings_and_tables(write_tables):
     assert len(write_tables.pages()) == 2 * len(PAPERS) - 1 + others
 
 
-@pytest.mark.parametrize("paper", [*PAPERS, "foreign_models", "promises", "texts_and_tables"])
+@pytest.mark.parametrize(
+    "paper", [*PAPERS, "foreign_models", "promises", "repair", "texts_and_tables"]
+)
 def test_pages_are_up_to_date(write_tables, paper):
     """Also: every suite of a paper has its table, and every number is used."""
     texts = []

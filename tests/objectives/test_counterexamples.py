@@ -52,6 +52,16 @@ def test_moved_content_equals_its_slow_twin():
             torch.testing.assert_close(moved[n], twin)
 
 
+def test_a_faint_seam_does_not_shift_the_content():
+    x, donor_x = torch.zeros(1, 1, 6, 6), torch.rand(1, 1, 6, 6)
+    mask, donor_mask = torch.zeros(1, 1, 6, 6), torch.zeros(1, 1, 6, 6)
+    mask[..., 2:4, 2:4], donor_mask[..., :2, :2] = 1, 1
+    mask[..., 4, 2:4], donor_mask[..., :3, 2] = 0.2, 0.3
+    moved = move_content(x, mask, donor_x, donor_mask)
+    assert torch.equal(moved[..., 2:4, 2:4], donor_x[..., :2, :2])
+    assert not moved[..., :2, :].any() and not moved[..., 5, :].any()
+
+
 @pytest.mark.parametrize(
     "source", ["samples", "pasted", "background", "noise", "blur", "mean", 0.5, "mix"]
 )

@@ -85,8 +85,10 @@ def transplanted(x, mask, donor_x, donor_mask):
         shared = x[n].ndim > 1 and mask.shape[1] == 1 and x.shape[1] != 1
         shape = (1, *x.shape[2:]) if shared else tuple(x.shape[1:])
         own, other = mask[n].expand(shape), donor_mask[n].expand(shape)
-        positions = [position for position in indices(shape) if own[position] > 0]
-        offers = [position for position in indices(shape) if other[position] > 0]
+        positions, offers = (
+            [p for p in indices(shape) if one[p] > 0 and one[p] >= one.max() / 2]
+            for one in (own, other)
+        )
         if not offers:
             continue
         for k, position in enumerate(positions):

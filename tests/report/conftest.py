@@ -13,6 +13,7 @@ from rightreasons.report.section import group_records
 from rightreasons.run.config import Config
 
 GROUPS = ("healthy", "ill")
+MASKS = {"samples": 0.95, "area": 0.04}
 LOST = {"before": 0.9, "accuracy": 0.5, "cost": 0.4, "low": 0.35, "high": 0.45}
 GONE = LOST | {"cost": 0.01, "low": -0.01, "high": 0.02}
 RISKS = {f"risk_coverage/{kind}/{share}": share / 500 for kind in ("error",) for share in (50, 100)}
@@ -186,7 +187,7 @@ def repair(make_run, make_metrics, tmp_path):
     stopped |= {"reason": "the budget was used up", "keeps": False}
     fixed = {
         "sentence": "Trial 0, counterexamples, takes the accuracy from 20.0 % to 80.0 %.",
-        "selected_what": "accuracy on validation samples with exchanged shortcuts",
+        "selected_what": "accuracy on validation samples with shortcuts of another class",
         "selected_why": "there are masks",
         "kept_what": "the validation accuracy",
         "num_trials": 2,
@@ -196,7 +197,7 @@ def repair(make_run, make_metrics, tmp_path):
         "warnings": ["Removing tag feeds stripe <b>."],
         "runs": {"before": "before", "after": "trials/000"},
         "shortcuts": [
-            {"name": "tag", "fixed": True, "before": LOST, "after": GONE},
+            {"name": "tag", "fixed": True, "before": LOST, "after": GONE, "masks": MASKS},
             {"name": "stripe", "fixed": False, "before": GONE, "after": None},
         ],
     }

@@ -23,6 +23,7 @@ def test_the_page_tells_the_story(repair, audit, tmp_path):
         "30.0 % before, 85.0 % after; the original owed 10.0 points",
         "40.0 points",
         "35.0 to 45.0",
+        "masks on 95.0 % of the validation samples, 4.0 % of each",
         "no, only watched",
         "stopped: the budget was used up",
         "IoU with masks by hand",

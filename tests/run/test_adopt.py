@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -56,6 +58,20 @@ def test_a_model_as_it_is_becomes_a_run_that_holds_in_every_folder(own, tmp_path
     again = evaluate_run("../runs/mine", ["accuracy"])
     assert again["metrics"]["test"]["accuracy"] == results["metrics"]["test"]["accuracy"]
     assert certify_run("../runs/mine", epsilon=0.01).summary["counts"]["verified"] > 0
+
+
+def test_a_shortcut_that_breaks_at_test_is_no_sign_that_nothing_was_learned(own):
+    y = torch.arange(60) % 10
+    x = torch.zeros(60, 1, 14, 14)
+    x.flatten(1)[torch.arange(60), y] = 1
+    weight = torch.eye(10, 196)
+    torch.save({"module.1.weight": weight, "module.1.bias": torch.zeros(10)}, "w.pt")
+    own = replace(own, metrics=["accuracy"])
+    right, wrong = (InMemory(rr.Batch(x=x, y=labels)) for labels in (y, (y + 1) % 10))
+    told = adopt_run(own, "runs/a", data=Splits(right, right, wrong))["diagnosis"]
+    assert told["learned"] and "On validation data it is 100.0 % right" in told["message"]
+    told = adopt_run(own, "runs/b", data=Splits(right, wrong, wrong))["diagnosis"]
+    assert not told["learned"] and "Check the order of its outputs" in told["message"]
 
 
 def test_it_stands_beside_a_run_that_begins_with_its_weights(own, tmp_path):

@@ -24,6 +24,8 @@ from rightreasons.types import Batch
 __all__ = ["AcceptedMasks", "accept_findings"]
 
 LEAST_VALUE = 0.5
+FAINT = 0.3
+"""Values below this are seams around a pattern, which vary with the samples it was found in."""
 
 
 def accept_findings(
@@ -32,9 +34,9 @@ def accept_findings(
     """Write masks for every sample in which one of the findings is present.
 
     Each part of the data gets an archive, ``train.npz``, ``val.npz`` and ``test.npz``, as
-    `write_masks` writes it. Soft masks stay soft, several findings are joined. ``annotated`` is
-    False: a machine made the masks. ``masks.json`` says what the masks are. A colour has no masks;
-    its folder says so.
+    `write_masks` writes it. Soft masks stay soft but for faint seams, several findings are joined.
+    ``annotated`` is False: a machine made the masks. ``masks.json`` says what the masks are. A
+    colour has no masks; its folder says so.
 
     Args:
         audit: The audit.
@@ -55,6 +57,7 @@ def accept_findings(
         with progress(f"making masks of {name}", total=len(part) * len(chosen)) as advance:
             masks = [finding.masks(part, advance=advance) for finding in chosen]
         joined = torch.stack([one.expand_as(masks[0]) for one in masks]).amax(dim=0)
+        joined = torch.where(joined < FAINT, 0.0, joined)
         write_masks(root / f"{name}.npz", AcceptedMasks(part, joined, _tokens(chosen)))
         present = (joined.flatten(1).amax(dim=1) >= LEAST_VALUE).double().mean()
         told[name] = {"samples": len(part), "with_mask": float(present)}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from rightreasons.audit.attention import find_attended
 from rightreasons.audit.findings import Finding, Thresholds
-from rightreasons.audit.patches import PatchSearch, grid_search, sliding_search
+from rightreasons.audit.patches import PatchSearch, grid_search, patch_side, sliding_search
 from rightreasons.audit.patterns import Pattern, find_patterns, match_patterns
 from rightreasons.audit.planting import Planting
 from rightreasons.audit.properties import (
@@ -24,12 +24,13 @@ from rightreasons.audit.regions import Region, shrink_images
 from rightreasons.audit.samples import Samples
 from rightreasons.audit.statistics import compare_with_permutations, label_strength
 from rightreasons.core.rng import random_stream
+from rightreasons.explainers import InputGradient
 from rightreasons.metrics.exchange import remove_masked
 
 __all__ = ["ImageSearch"]
 
 CHUNK = 100
-MOST_ROUNDS = 2
+MOST_ROUNDS, MOST_EXPLAINED = 2, 400
 SEARCH_SIDE = 48
 COINCIDES = 0.5
 
@@ -186,7 +187,7 @@ class ImageSearch:
             return []
         regions = [one.region for one in known if one.region and one.region.kind == "patterns"]
         predicted = samples.answers[samples.search].argmax(dim=1)
-        place, usable = find_attended(self.model, samples, predicted, regions)
+        place, usable = _find_attended(self.model, samples, predicted, regions)
         self.advance(1)
         patterns = self._patterns(samples.small, predicted, place, usable)
         known_patterns = [one for region in regions for one in region.patterns]
@@ -237,3 +238,45 @@ def _cover(x: Tensor, mask: Tensor) -> Tensor:
     """Remove what masks mark, a part at a time."""
     parts = zip(torch.split(x, CHUNK), torch.split(mask, CHUNK), strict=True)
     return torch.cat([remove_masked(*part) for part in parts])
+
+
+def _find_attended(
+    model: nn.Module, samples: Samples, predicted: Tensor, known: Sequence[Region]
+) -> tuple[Tensor, Tensor]:
+    """Find the window that matters most to each prediction, outside of known patterns.
+
+    Args:
+        model: The model.
+        samples: The audited images, of which at most 400 searched ones are explained.
+        predicted: Predicted classes of the searched images.
+        known: Patterns that were found before.
+
+    Returns:
+        Row and column of the middle of each window, ``(N, 2)``, and whether it may be used.
+    """
+    num = len(samples.search)
+    some = torch.linspace(0, num - 1, min(num, MOST_EXPLAINED)).long()
+    place = torch.zeros(num, 2, dtype=torch.long)
+    usable = torch.zeros(num, dtype=torch.bool)
+    for part in torch.split(some, CHUNK):
+        x = samples.take(samples.search[part])
+        device = next(model.parameters(), x).device
+        gradient = InputGradient()(model, x.to(device), predicted[part].to(device)).cpu()
+        place[part] = _top_window(shrink_images(gradient.abs().mean(dim=1, keepdim=True)))
+        usable[part] = True
+        small = samples.small[samples.search[part]]
+        side = patch_side(*small.shape[2:]) // 2 * 2 + 1
+        for region in known:
+            mask = match_patterns(list(region.patterns), small).mask
+            near = functional.max_pool2d(mask, side, stride=1, padding=side // 2)
+            inside = near[torch.arange(len(part)), 0, place[part][:, 0], place[part][:, 1]] > 0
+            usable[part[inside]] = False
+    return place, usable
+
+
+def _top_window(heat: Tensor) -> Tensor:
+    """Row and column of the window with the largest mean, ``(N, 1, h, w) -> (N, 2)``."""
+    side = patch_side(*heat.shape[2:])
+    sums = functional.avg_pool2d(heat, side, stride=1)
+    top = sums.flatten(1).argmax(dim=1)
+    return torch.stack([top // sums.shape[3], top % sums.shape[3]], dim=1) + side // 2

@@ -33,7 +33,8 @@ def transplant(x: Tensor, mask: Tensor, donor_x: Tensor, donor_mask: Tensor) -> 
     The k-th masked position of a sample, in reading order, takes the value of the k-th masked
     position of its donor. If their numbers differ, it takes that of the same relative position.
     All channels move together if they share the mask. ``x`` is unchanged where a sample or its
-    donor has no mask; a soft mask mixes old and new.
+    donor has no mask; a soft mask mixes old and new. Positions below half of a mask's largest value
+    are left out: a faint seam must not shift the ranks of what it surrounds.
 
     Args:
         x: The samples, ``(N, *S)``.
@@ -49,7 +50,7 @@ def transplant(x: Tensor, mask: Tensor, donor_x: Tensor, donor_mask: Tensor) -> 
     shared = mask.ndim > 2 and mask.shape[1] == 1 and x.shape[1] != 1  # one mask, many channels
     flat = mask.expand_as(x[:, :1] if shared else x).flatten(1)  # (N, P)
     donor_flat = donor_mask.expand_as(donor_x[:, :1] if shared else donor_x).flatten(1)
-    masked, donor_masked = flat > 0, donor_flat > 0
+    masked, donor_masked = _find_solid(flat), _find_solid(donor_flat)
     count, donor_count = (one.sum(dim=1, keepdim=True) for one in (masked, donor_masked))
     rank = masked.cumsum(dim=1) - 1  # (N, P)
     donor_rank = torch.div(rank * donor_count, count.clamp(min=1), rounding_mode="floor")
@@ -59,7 +60,13 @@ def transplant(x: Tensor, mask: Tensor, donor_x: Tensor, donor_mask: Tensor) -> 
     values = donor_x.reshape(len(x), -1, flat.shape[1])  # (N, C, P), C = 1 if not shared
     moved = values.gather(2, position[:, None].expand_as(values)).reshape(x.shape)
     has_donor = (donor_count > 0).reshape(-1, *[1] * (x.ndim - 1))
-    return torch.where(has_donor & (mask > 0), torch.lerp(x, moved, mask.expand_as(x).to(x)), x)
+    takes = masked.reshape(len(x), -1, *x.shape[2:])
+    return torch.where(has_donor & takes, torch.lerp(x, moved, mask.expand_as(x).to(x)), x)
+
+
+def _find_solid(flat: Tensor) -> Tensor:
+    """Where masks ``(N, P)`` have at least half of their largest value."""
+    return (flat > 0) & (flat >= flat.amax(dim=1, keepdim=True) / 2)
 
 
 def alter_tokens(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from rightreasons.core.checks import check_flag
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.datasets.wrappers import cover
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
@@ -74,6 +75,8 @@ class SwapAccuracy(Metric):
             each time. ``"uniform"``: every masked feature uniform in the data's valid range.
             ``"pasted"``: another sample's masked features at their own positions, whether the
             sample has a mask there or not.
+        across: Whether values come from samples of *other* classes alone, as far as there are any.
+            Else a donor may have the sample's own class, and its shortcut then tells the truth.
         num_draws: Number of times each sample is altered.
         seed: Random seed for the draws.
     """
@@ -86,6 +89,7 @@ class SwapAccuracy(Metric):
         self,
         *,
         source: Literal["auto", "samples", "uniform", "pasted"] = "auto",
+        across: bool = False,
         num_draws: int = 5,
         seed: int = 0,
     ) -> None:
@@ -97,6 +101,7 @@ class SwapAccuracy(Metric):
         if num_draws < 1:
             raise InvalidSettingError(f"Expected `num_draws` of at least 1, but got {num_draws}.")
         self.source = source
+        self.across = check_flag("across", across)
         self.num_draws = num_draws
         self.seed = seed
         self._data: Dataset | None = None
@@ -123,7 +128,10 @@ class SwapAccuracy(Metric):
         else:
             candidates = masks.is_masked.nonzero().flatten()
             candidates = candidates if len(candidates) else torch.arange(len(data))
-            self._donors = draw_donors(candidates, len(data), num_draws, generator)
+            if self.across:
+                self._donors = draw_donors_across(candidates, data.labels, num_draws, generator)
+            else:
+                self._donors = draw_donors(candidates, len(data), num_draws, generator)
 
     @override
     def measure(self, probe: Probe) -> Rows:

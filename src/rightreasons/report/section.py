@@ -163,7 +163,8 @@ def _label(method: Method, methods: Sequence[Method]) -> str:
     shown = {name: value for name, value in differing.items() if name != "model"}
     words = [str(method.facts["model"])] if len(models) > 1 else []
     words += [f"{name}={format_value(value)}" for name, value in shown.items()]
-    return f"{method.recipe} ({', '.join(words)})" if words else method.recipe
+    name = "the original" if method.recipe == AS_IT_IS else method.recipe
+    return f"{name} ({', '.join(words)})" if words else name
 
 
 _ABSENT = object()

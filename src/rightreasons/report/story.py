@@ -24,10 +24,11 @@ __all__ = [
 ]
 
 MOST_FINDINGS = 12
-MOST_PICTURES = 9
+MOST_TYPICAL, MOST_PLANTED = 3, 9
 PICTURE_BYTES = 1 << 20
 FIXED, TRIED = "fixed.json", "tried.json"
-SHOWN = ("file", "typical", "donor", "before", "after")
+SHOWN = ("file", "typical", "before", "donor", "after")
+PLANTED = SHOWN[2:]
 CAPTIONS = {
     "file": "typical",
     "typical": "typical",
@@ -44,10 +45,12 @@ class Picture:
     Args:
         address: Data URL.
         caption: What it shows.
+        is_planted: Whether it belongs to a row of planting: before, the donor, after.
     """
 
     address: str
     caption: str
+    is_planted: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,16 @@ class Finding:
     advice: str
     pictures: tuple[Picture, ...]
 
+    @property
+    def typical(self) -> tuple[Picture, ...]:
+        """Pictures of typical samples."""
+        return tuple(one for one in self.pictures if not one.is_planted)[:MOST_TYPICAL]
+
+    @property
+    def planted(self) -> tuple[Picture, ...]:
+        """Pictures of planting, in rows."""
+        return tuple(one for one in self.pictures if one.is_planted)[:MOST_PLANTED]
+
 
 @dataclass(frozen=True)
 class ShortcutRow:
@@ -80,6 +93,7 @@ class ShortcutRow:
         after: The same after the repair.
         before_interval: Its interval, as text.
         after_interval: Its interval, as text.
+        masks: What its masks cover, as text; empty if it has none.
     """
 
     name: str
@@ -88,6 +102,7 @@ class ShortcutRow:
     after: str
     before_interval: str
     after_interval: str
+    masks: str = ""
 
 
 @dataclass(frozen=True)
@@ -173,12 +188,13 @@ def read_repair(folder: str | Path) -> Repair:
     root = Path(folder)
     fixed = _read(root / FIXED, "a repair")
     tried = _read(root / TRIED, "a repair")
-    budget = fixed.get("budget", {})
+    budget, num = fixed.get("budget", {}), fixed.get("num_trials")
     notes = (
         *_accuracy_note(fixed),
         f"Trials were compared by the {fixed.get('selected_what')}: {fixed.get('selected_why')}.",
         f"What had to be kept is {fixed.get('kept_what')}. Test data took no part in the choice.",
-        f"{fixed.get('num_trials')} trials took {duration(float(budget.get('spent', 0)))} of "
+        f"{num} {'trial' if num == 1 else 'trials'} took "
+        f"{duration(float(budget.get('spent', 0)))} of "
         f"{duration(float(budget.get('seconds', 0)))}.",
     )
     return Repair(
@@ -236,7 +252,7 @@ def _finding(root: Path, record: Mapping[str, Any]) -> Finding:
         verdict=str(record.get("verdict") or ""),
         facts=tuple((name, value) for name, value in facts if value),
         advice=str(record.get("advice") or ""),
-        pictures=tuple(_pictures(root, record.get("pictures"))[:MOST_PICTURES]),
+        pictures=tuple(_pictures(root, record.get("pictures"))),
     )
 
 
@@ -252,7 +268,7 @@ def _pictures(root: Path, listed: object) -> list[Picture]:
                 predicted = named.get("predicted")
                 if what in ("before", "after") and isinstance(predicted, list) and predicted:
                     caption += f": {predicted[0 if what == 'before' else -1]}"
-                pictures.append(Picture(file_address(file), caption))
+                pictures.append(Picture(file_address(file), caption, what in PLANTED))
     return pictures
 
 
@@ -279,6 +295,16 @@ def _shortcut(row: Mapping[str, Any]) -> ShortcutRow:
         after=cells[1][0],
         before_interval=cells[0][1],
         after_interval=cells[1][1],
+        masks=_covered(row.get("masks")),
+    )
+
+
+def _covered(masks: object) -> str:
+    if not isinstance(masks, dict):
+        return ""
+    return (
+        f"masks on {percent(masks['samples'])} of the validation samples, {percent(masks['area'])} "
+        "of each"
     )
 
 

@@ -29,12 +29,11 @@ from rightreasons.run.description import describe_run
 from rightreasons.run.examples import write_examples
 from rightreasons.run.methods import find_facts, predict_masks
 from rightreasons.run.run import Run
-from rightreasons.run.search import Clock, parse_duration, require_optuna
-from rightreasons.run.selection import choose
+from rightreasons.run.search import Clock, parse_box, parse_duration, require_optuna
+from rightreasons.run.selection import choose, describe_masks, measure_exchange
 from rightreasons.run.shortcuts import (
     Shortcut,
     find_growth,
-    measure_exchange,
     read_shortcuts,
     with_masks,
 )
@@ -46,7 +45,6 @@ __all__ = ["fix_run"]
 
 logger = logging.getLogger("rightreasons")
 
-FULL_RANGE = "full"
 COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 
 
@@ -68,7 +66,8 @@ def fix_run(
 
     Methods are chosen by what there is: masks of all or of a few samples, groups, or neither. Each
     is tried once, counterexamples first; Optuna then searches their settings until the budget is
-    used. Every trial starts from the model's own weights. Validation data alone decide.
+    used. Trials start from the model's own weights; methods called ``_anew`` start from those it
+    had before it was trained. Validation data alone decide.
 
     Started again with the same settings, it goes on where it was stopped or killed. The budget is
     the time of all starts together; another budget or number of trials may be given.
@@ -99,11 +98,11 @@ def fix_run(
     Returns:
         The content of ``fixed.json``.
     """
-    seconds, box = parse_duration(budget), _read_box(certificate)
+    seconds, box = parse_duration(budget), parse_box(certificate)
     require_optuna()
     keep = _check_points(keep_accuracy)
     check_integer("num_trials", num_trials)
-    config = _read_start(start)
+    config, first_weights = _read_start(start)
     folder = writable_folder(out)
     with hold(folder), Clock(folder / "clock.json", seconds) as clock:
         asked = {
@@ -131,6 +130,7 @@ def fix_run(
             keep=keep,
             epsilon=box,
             progress=progress,
+            first_weights=first_weights,
         )
         try:
             trials.search(num_trials)
@@ -228,22 +228,6 @@ def _certify(model: nn.Module, path: Path, trials: Trials) -> None:
         replace(certificate, settings=settings).to_json(path)
 
 
-def _read_box(certificate: float | str | None) -> float | None:
-    """The distance that a certificate is for; None is the full range, or no certificate."""
-    if certificate in (None, FULL_RANGE):
-        return None
-    try:
-        box = float(str(certificate))
-    except ValueError:
-        box = 0.0
-    if not 0 < box < float("inf"):
-        raise InvalidSettingError(
-            f"Expected `certificate` to be a distance above 0, or {FULL_RANGE!r} for every valid "
-            f"value, but got {certificate!r}. Set one of them (--certificate)."
-        )
-    return box
-
-
 def _check_points(points: float) -> float:
     """Points of accuracy as a fraction."""
     if isinstance(points, bool) or not 0 <= points <= 100:
@@ -254,13 +238,14 @@ def _check_points(points: float) -> float:
     return float(points) / 100
 
 
-def _read_start(start: Config | str | Path) -> Config:
-    """The configuration of the model to repair, which has weights."""
+def _read_start(start: Config | str | Path) -> tuple[Config, str | None]:
+    """The configuration of the model to repair, and the weights that its training began with."""
     if isinstance(start, Config):
-        return start.with_whole_paths()
+        return start.with_whole_paths(), None
     run = Run.open(start)
+    first = run.config.with_whole_paths().weights
     weights = str((run.folder / "model.safetensors").resolve())
-    return replace(run.config, weights=weights, select="none").with_whole_paths()
+    return replace(run.config, weights=weights, select="none").with_whole_paths(), first
 
 
 def _refuse_other_settings(folder: Path, config: Config, asked: Mapping[str, Any]) -> None:
@@ -302,6 +287,7 @@ def _rows_to_measure(
 def _measure_row(models: Mapping[str, nn.Module], row: _Row) -> dict[str, Any]:
     shortcut, colour = row.shortcut, row.shortcut.kind == "colour"
     found: dict[str, Any] = {"name": shortcut.name, "kind": shortcut.kind, "fixed": row.is_removed}
+    found["masks"] = None if row.data is None or colour else describe_masks(row.data)
     for name in ("before", "after"):
         found[name] = None
         if name in models and row.data is not None and (colour or row.data.has_masks):

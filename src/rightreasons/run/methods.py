@@ -69,12 +69,14 @@ class Method:
         choices: Values of its settings to try, the first one first.
         cost: Time of an update beside that of plain training, from ``benchmarks/step_time.py``
             and rounded up; it says how many epochs fit, until the method itself was timed.
+        anew: Whether to start from the weights that the model had before it was trained.
     """
 
     name: str
     changes: Mapping[str, Any]
     choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     cost: float = 1.0
+    anew: bool = False
 
     @property
     def first(self) -> dict[str, Any]:
@@ -88,11 +90,13 @@ COUNTEREXAMPLES = Method(
     {"recipe": "counterexamples"},
     {"settings.source": ("auto", "mix", "blur"), "settings.originals": (False, True)},
 )
+COUNTEREXAMPLES_ANEW = replace(COUNTEREXAMPLES, name="counterexamples_anew", anew=True)
 PENALTIES = (
     Method("r3", {"recipe": "r3"}, {"settings.weight": WEIGHTS}, cost=3.0),
     Method("adv_r4", {"recipe": "adv_r4"}, {"settings.weight": WEIGHTS}, cost=8.0),
 )
 COLOURS = Method("colours", {"recipe": "erm"})
+COLOURS_ANEW = replace(COLOURS, name="colours_anew", anew=True)
 GROUPS = (
     Method("group_dro", {"recipe": "group_dro"}),
     Method(
@@ -163,14 +167,15 @@ def choose_methods(facts: Facts, epsilon: float | None = None) -> list[Method]:
     """
     chosen: list[Method] = []
     if facts.masks != "none":
-        chosen = [COUNTEREXAMPLES, *(_certified(epsilon) if facts.certificate else PENALTIES)]
+        others = _certified(epsilon) if facts.certificate else PENALTIES
+        chosen = [COUNTEREXAMPLES, COUNTEREXAMPLES_ANEW, *others]
     elif facts.certificate:
         raise InvalidSettingError(
             "Expected masks for a certificate about what they cover, but got none. Give some "
             "(--masks), or leave --certificate out."
         )
     elif facts.colour:
-        chosen = [COLOURS]
+        chosen = [COLOURS, COLOURS_ANEW]
     if facts.groups:
         chosen += GROUPS
     if not chosen:
@@ -187,7 +192,14 @@ def _certified(epsilon: float | None) -> tuple[Method, ...]:
     )
 
 
-def configure(start: Config, method: Method, values: Mapping[str, Any], *, epochs: int) -> Config:
+def configure(
+    start: Config,
+    method: Method,
+    values: Mapping[str, Any],
+    *,
+    epochs: int,
+    first_weights: str | None = None,
+) -> Config:
     """The configuration of a trial.
 
     Args:
@@ -195,6 +207,7 @@ def configure(start: Config, method: Method, values: Mapping[str, Any], *, epoch
         method: The method.
         values: Values of ``lr`` and of the method's settings, called ``METHOD.FIELD.NAME``.
         epochs: Passes over the data.
+        first_weights: File with the weights before training; None are those that it is built with.
     """
     changes: dict[str, Any] = {"settings": {}, "strategy": "once", "strategy_settings": {}}
     changes |= {name: dict(v) if isinstance(v, dict) else v for name, v in method.changes.items()}
@@ -203,6 +216,8 @@ def configure(start: Config, method: Method, values: Mapping[str, Any], *, epoch
         if owner == method.name:
             place, _, setting = rest.partition(".")
             changes[place] = {**changes[place], setting: value}
+    if method.anew:
+        changes["weights"] = first_weights
     return replace(start, **changes, lr=float(values["lr"]), epochs=epochs)
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "OutOfTime",
     "Search",
     "Turn",
+    "parse_box",
     "parse_duration",
     "require_optuna",
     "stop_in_time",
@@ -32,6 +33,7 @@ BEAT = 0.1
 UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0}
 DURATION = re.compile(r"(?:\d+(?:\.\d+)?[hms]?)+")
 PART = re.compile(r"(\d+(?:\.\d+)?)([hms]?)")
+FULL_RANGE = "full"
 LOWEST_RATE, HIGHEST_RATE = 0.1, 3.0
 """Ends of the search for a learning rate, times the first one."""
 
@@ -53,6 +55,22 @@ def parse_duration(text: str | float) -> float:
             "(--budget)."
         )
     return seconds
+
+
+def parse_box(certificate: float | str | None) -> float | None:
+    """The distance that a certificate is for; None is the full range, or no certificate."""
+    if certificate in (None, FULL_RANGE):
+        return None
+    try:
+        box = float(str(certificate))
+    except ValueError:
+        box = 0.0
+    if not 0 < box < float("inf"):
+        raise InvalidSettingError(
+            f"Expected `certificate` to be a distance above 0, or {FULL_RANGE!r} for every valid "
+            f"value, but got {certificate!r}. Set one of them (--certificate)."
+        )
+    return box
 
 
 def require_optuna() -> None:

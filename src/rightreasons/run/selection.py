@@ -4,38 +4,115 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from rightreasons.annotators.hand_masks import CHUNK
 from rightreasons.certification.certify import certify
+from rightreasons.core.model_modes import test_time_mode
 from rightreasons.datasets import Dataset, MaskBits, masked_input
 from rightreasons.datasets.wrappers import pack_masks
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.metrics import SwapAccuracy
+from rightreasons.metrics.metric import bootstrap_means, percentile_interval
+from rightreasons.probe.embeddings import call_model
+from rightreasons.probe.probe import move_to_model
 from rightreasons.run.methods import FEWEST, Facts
-from rightreasons.run.shortcuts import measure_exchange
+from rightreasons.run.shortcuts import ColourExchanged
 from rightreasons.strategies.masktune import draw_heat_maps, explainer_factory, heat_mask
 from rightreasons.training.evaluate import evaluate
 
-__all__ = ["By", "Judge", "choose"]
+__all__ = ["By", "Judge", "Loss", "choose", "describe_masks", "measure_exchange"]
 
-By = Literal["worst_group", "swap_accuracy", "covered_accuracy", "certified", "accuracy"]
+By = Literal["worst_group", "worst_swap", "covered_accuracy", "certified", "accuracy"]
 
 WHAT: dict[By, str] = {
     "worst_group": "accuracy in the worst validation group",
-    "swap_accuracy": "accuracy on validation samples with exchanged shortcuts",
+    "worst_swap": "accuracy on validation samples with shortcuts of another class",
     "covered_accuracy": "accuracy on validation images without the pixels that the original used",
     "certified": "share of validation samples that are right and proved to stay so",
     "accuracy": "validation accuracy",
 }
 WHY: dict[By, str] = {
     "worst_group": "every group has validation samples",
-    "swap_accuracy": "there are shortcuts to exchange, and no validation groups that break them",
+    "worst_swap": "there are shortcuts to exchange, and no validation groups that break them",
     "covered_accuracy": "there are neither masks nor groups",
     "certified": "a certificate was asked for",
     "accuracy": "there are neither masks nor groups; a shortcut can raise this number",
 }
+
+
+class Loss(NamedTuple):
+    """What exchanging a shortcut costs.
+
+    Args:
+        before: Accuracy before, over the samples that the exchange changes.
+        accuracy: Accuracy over all annotated samples with the shortcut exchanged.
+        cost: What the changed samples lose, in accuracy.
+        low: Lower end of the 95 % interval of the cost.
+        high: Upper end.
+    """
+
+    before: float
+    accuracy: float
+    cost: float
+    low: float
+    high: float
+
+
+def measure_exchange(
+    model: nn.Module, data: Dataset, *, masks: bool, colour: bool, across: bool = False
+) -> Loss:
+    """Measure a model before and after shortcuts are exchanged between samples, all at once.
+
+    Args:
+        model: Gives logits ``(N, K)``.
+        data: Data with the masks of the shortcuts that have some.
+        masks: Whether to exchange what the masks cover, see `SwapAccuracy`.
+        colour: Whether to exchange the colours of whole images.
+        across: Whether all comes from samples of other classes.
+    """
+    changed = ColourExchanged(data, always=True, across=across) if colour else data
+    if masks:
+        values = evaluate(model, changed, [SwapAccuracy(across=across)])
+        name = "swap_accuracy"
+        if not colour:
+            ends = [values.get(f"{name}/cost{end}", 0.0) for end in ("", "/low", "/high")]
+            before = values.get(f"{name}/before", values[name])
+            return Loss(before, values[name], ends[0], ends[1], ends[2])
+        before = evaluate(model, data, ["accuracy"])["accuracy"]
+        after, spread = values[name], values[name] - values[f"{name}/low"]
+        return Loss(before, after, before - after, before - after - spread, before - after + spread)
+    rights = [_find_right(model, part) for part in (data, changed)]
+    lost = (rights[0] - rights[1]).numpy()
+    low, high = percentile_interval(bootstrap_means(lost))
+    before, after = (float(right.mean()) for right in rights)
+    return Loss(before, after, before - after, low, high)
+
+
+def _find_right(model: nn.Module, data: Dataset) -> Tensor:
+    right = []
+    with torch.no_grad(), test_time_mode(model):
+        for batch in data.batches(torch.split(torch.arange(len(data)), CHUNK)):
+            moved = move_to_model(batch, model)
+            right.append(
+                (call_model(model, moved.x, moved.inputs).argmax(dim=1) == moved.y).double().cpu()
+            )
+    return torch.cat(right)
+
+
+def describe_masks(data: Dataset) -> dict[str, float] | None:
+    """The share of samples with a mask, and the mean share of such a sample that it covers."""
+    if not data.has_masks:
+        return None
+    num, area = 0, 0.0
+    for batch in data.batches(torch.split(torch.arange(len(data)), CHUNK)):
+        masks = torch.zeros(len(batch), 1) if batch.mask is None else batch.mask.flatten(1)
+        solid = (masks >= 0.5).double().mean(dim=1)
+        num, area = num + int((solid > 0).sum()), area + float(solid.sum())
+    return {"samples": num / len(data), "area": area / max(num, 1)}
 
 
 @dataclass(frozen=True)
@@ -80,7 +157,7 @@ class Judge:
         elif facts.validation_groups:
             by = "worst_group"
         elif facts.masks != "none" or facts.colour:
-            by = "swap_accuracy"
+            by = "worst_swap"
         elif facts.is_image:
             by, covered = "covered_accuracy", _cover_used(model, data)
         else:
@@ -100,6 +177,10 @@ class Judge:
     def measure(self, model: nn.Module) -> dict[str, float]:
         """Measure all that decides or is told: ``accuracy``, ``score``, ``honest`` and more.
 
+        ``worst_swap`` is the accuracy with shortcuts of another class, or the accuracy with the
+        sample's own if that is lower. A mean over both would hide a shortcut: what it gains where
+        it tells the truth makes up for what it loses where it lies.
+
         ``honest`` is the accuracy that the shortcut does not explain: the average over groups, the
         accuracy after the exchange, or the plain accuracy where neither is known.
         """
@@ -111,6 +192,9 @@ class Judge:
             lost = measure_exchange(model, self.data, masks=masks, colour=self.facts.colour)
             values |= {"swap_accuracy": lost.accuracy, "swap_cost": lost.cost}
             values["honest"] = min(lost.accuracy, found["accuracy"])
+            told = {"masks": masks, "colour": self.facts.colour, "across": True}
+            others = measure_exchange(model, self.data, **told).accuracy
+            values["worst_swap"] = min(others, found["accuracy"])
         if self.facts.validation_groups:
             values["worst_group"] = found["group_accuracy/worst"]
             values["honest"] = found["group_accuracy/average"]

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from typing_extensions import override
 
 from rightreasons.annotators import with_mask_archive, with_mask_files
@@ -18,25 +18,18 @@ from rightreasons.annotators.hand_masks import CHUNK, change_below_augmentation
 from rightreasons.annotators.mask_files import POLARITIES, MaskFiles
 from rightreasons.core.checks import check_choice
 from rightreasons.core.files import Unreadable, read_json
-from rightreasons.core.model_modes import test_time_mode
 from rightreasons.core.rng import sample_noise
 from rightreasons.datasets import Dataset, MaskBits, Splits
 from rightreasons.datasets.dataset import TransformedDataset
 from rightreasons.datasets.wrappers import RowMasks, pack_masks
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
-from rightreasons.metrics.metric import bootstrap_means, percentile_interval
-from rightreasons.probe.embeddings import call_model
-from rightreasons.probe.probe import move_to_model
-from rightreasons.training.evaluate import evaluate
 from rightreasons.types import Batch
 
 __all__ = [
     "COLOUR",
     "ColourExchanged",
-    "Loss",
     "Shortcut",
     "find_growth",
-    "measure_exchange",
     "read_shortcuts",
     "with_masks",
 ]
@@ -227,6 +220,7 @@ class ColourExchanged(TransformedDataset):
         seed: Random seed for the draws.
         epoch: The epoch; None for unchanged images.
         always: Whether to exchange without an epoch too.
+        across: Whether the other image is one of another class.
         moments: Mean and deviation of each channel of all images; None computes them.
     """
 
@@ -237,6 +231,7 @@ class ColourExchanged(TransformedDataset):
         seed: int = 0,
         epoch: int | None = None,
         always: bool = False,
+        across: bool = False,
         moments: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         super().__init__(base)
@@ -245,17 +240,20 @@ class ColourExchanged(TransformedDataset):
                 f"Expected images of shape (C, H, W) to exchange colours of, but "
                 f"{base.card.name!r} has samples of shape {base.card.shape}."
             )
-        self.seed, self.epoch, self.always = seed, epoch, always
+        self.seed, self.epoch, self.always, self.across = seed, epoch, always, across
         self.moments = _measure_colours(base) if moments is None else moments
 
     @override
     def at_epoch(self, epoch: int) -> Dataset:
         base = self.base.at_epoch(epoch)
-        return ColourExchanged(base, seed=self.seed, epoch=epoch, moments=self.moments)
+        return ColourExchanged(
+            base, seed=self.seed, epoch=epoch, across=self.across, moments=self.moments
+        )
 
     @override
     def digest(self) -> str:
-        return hashlib.sha256(f"{self.base.digest()} colour {self.seed}".encode()).hexdigest()
+        told = f"{self.base.digest()} colour {self.seed}{' across' if self.across else ''}"
+        return hashlib.sha256(told.encode()).hexdigest()
 
     @override
     def transform(self, batch: Batch, indices: Tensor) -> Batch:
@@ -265,12 +263,24 @@ class ColourExchanged(TransformedDataset):
         seed = self.seed * 1_000_003 + (self.epoch or 0)
         draws = sample_noise(indices, (), num_draws=1, seed=seed)[0]
         donors = (indices + 1 + (draws * (len(mean) - 1)).long()) % len(mean)  # never itself
+        if self.across:
+            donors = self._find_other_class(indices, draws, donors)
         x, column = batch.x, (-1, mean.shape[1], 1, 1)
         own, other = ((mean[rows], deviation[rows]) for rows in (indices, donors))
         scaled = (x - own[0].reshape(column)) / own[1].reshape(column).clamp(min=1e-6)
         moved = scaled * other[1].reshape(column) + other[0].reshape(column)
         low, high = self.card.valid_range
         return batch.with_(x=moved.clamp(low, high).to(x))
+
+    def _find_other_class(self, indices: Tensor, draws: Tensor, donors: Tensor) -> Tensor:
+        """Samples of other classes; where there are none, the donors stay."""
+        labels, donors = self.base.labels.cpu(), donors.clone()
+        for y in torch.unique(labels[indices]):
+            others = (labels != y).nonzero()[:, 0]
+            if len(others):
+                mine = labels[indices] == y
+                donors[mine] = others[(draws[mine] * len(others)).long()]
+        return donors
 
 
 def _measure_colours(data: Dataset) -> tuple[Tensor, Tensor]:
@@ -279,62 +289,6 @@ def _measure_colours(data: Dataset) -> tuple[Tensor, Tensor]:
         means.append(batch.x.mean(dim=(2, 3)))
         deviations.append(batch.x.std(dim=(2, 3), correction=0))
     return torch.cat(means), torch.cat(deviations)
-
-
-class Loss(NamedTuple):
-    """What exchanging a shortcut costs.
-
-    Args:
-        before: Accuracy before, over the samples that the exchange changes.
-        accuracy: Accuracy over all annotated samples with the shortcut exchanged.
-        cost: What the changed samples lose, in accuracy.
-        low: Lower end of the 95 % interval of the cost.
-        high: Upper end.
-    """
-
-    before: float
-    accuracy: float
-    cost: float
-    low: float
-    high: float
-
-
-def measure_exchange(model: nn.Module, data: Dataset, *, masks: bool, colour: bool) -> Loss:
-    """Measure a model before and after shortcuts are exchanged between samples, all at once.
-
-    Args:
-        model: Gives logits ``(N, K)``.
-        data: Data with the masks of the shortcuts that have some.
-        masks: Whether to exchange what the masks cover, see `SwapAccuracy`.
-        colour: Whether to exchange the colours of whole images.
-    """
-    changed = ColourExchanged(data, always=True) if colour else data
-    if masks:
-        values = evaluate(model, changed, ["swap_accuracy"])
-        name = "swap_accuracy"
-        if not colour:
-            ends = [values.get(f"{name}/cost{end}", 0.0) for end in ("", "/low", "/high")]
-            before = values.get(f"{name}/before", values[name])
-            return Loss(before, values[name], ends[0], ends[1], ends[2])
-        before = evaluate(model, data, ["accuracy"])["accuracy"]
-        after, spread = values[name], values[name] - values[f"{name}/low"]
-        return Loss(before, after, before - after, before - after - spread, before - after + spread)
-    rights = [_find_right(model, part) for part in (data, changed)]
-    lost = (rights[0] - rights[1]).numpy()
-    low, high = percentile_interval(bootstrap_means(lost))
-    before, after = (float(right.mean()) for right in rights)
-    return Loss(before, after, before - after, low, high)
-
-
-def _find_right(model: nn.Module, data: Dataset) -> Tensor:
-    right = []
-    with torch.no_grad(), test_time_mode(model):
-        for batch in data.batches(torch.split(torch.arange(len(data)), CHUNK)):
-            moved = move_to_model(batch, model)
-            right.append(
-                (call_model(model, moved.x, moved.inputs).argmax(dim=1) == moved.y).double().cpu()
-            )
-    return torch.cat(right)
 
 
 def find_growth(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -52,6 +52,7 @@ class Trials:
         keep: By how much the accuracy that no shortcut explains may fall.
         epsilon: Box of the certificate, if one is asked for; None is the full range.
         progress: Whether to show live lines; None does so on a terminal.
+        first_weights: File with the weights before training; None are those that it is built with.
     """
 
     folder: Path
@@ -62,6 +63,7 @@ class Trials:
     keep: float
     epsilon: float | None
     progress: bool | None
+    first_weights: str | None = None
 
     def __post_init__(self) -> None:
         self.methods = choose_methods(self.facts, self.epsilon)
@@ -118,7 +120,10 @@ class Trials:
             config = load_config(folder)
         else:
             epochs = self._affordable_epochs(turn)
-            config = configure(self.config, turn.method, turn.values, epochs=epochs)
+            first = self.first_weights
+            config = configure(
+                self.config, turn.method, turn.values, epochs=epochs, first_weights=first
+            )
             save_config(folder, config)
         row = {
             "number": turn.number,

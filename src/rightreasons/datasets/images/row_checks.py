@@ -125,7 +125,9 @@ def find_group_problems(manifest: Manifest, least: int, most: int) -> list[DataP
         return entry.group if named else entry.label
 
     for split in MEASURED:
-        counts = Counter(number(entry) for entry in manifest.part(split))
+        # A split whose groups nobody knows is not measured by groups.
+        known = [entry for entry in manifest.part(split) if number(entry) >= 0]
+        counts = Counter(number(entry) for entry in known)
         for group, name in enumerate(names):
             place = next((one for one in manifest.entries if number(one) == group), None)
             if counts and place is not None and counts[group] < least:
