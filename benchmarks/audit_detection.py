@@ -57,6 +57,7 @@ DEVELOPMENT = {
     "biased MNIST": ("biased_mnist", {"validation": 100}, PATCHES, "masks"),
     "decoy digits": ("decoy_digits", {}, PATCHES, "masks"),
     "decoy MNIST": ("decoy_mnist", {}, PATCHES, "masks"),
+    "SVHN, metadata column": ("svhn", {"columns": True}, ("metadata",), None),
     "MNIST, clean": ("mnist", {}, None, None),
     "Pets, clean": ("pets", {}, None, None),
 }
@@ -66,7 +67,7 @@ TEST = {
     "skin, swatch": ("decoy_derm", {}, PATCHES, "masks"),
     "Pets, tag on dogs alone": ("pets_tag", {**PETS, "carriers": "dogs"}, PATCHES, "masks"),
     "CIFAR-10, colour cast": ("cifar_cast", {}, ("colour",), "groups"),
-    "SVHN, metadata column": ("svhn", {"columns": True}, ("metadata",), None),
+    "CIFAR-10, metadata column": ("cifar10", {"columns": True}, ("metadata",), None),
     "SVHN, clean": ("svhn", {}, None, None),
     "CIFAR-10, clean": ("cifar10", {}, None, None),
     "textures, clean": ("dtd", {}, None, None),

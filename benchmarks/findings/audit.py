@@ -13,7 +13,7 @@ from rightreasons.audit.findings import USED
 
 FOUND, FALSE = 0.9, 0.05
 """Least share of planted shortcuts that are found first, largest share of clean runs with any."""
-NOT_PLANTED = "SVHN, metadata column"
+NOT_PLANTED = ("SVHN, metadata column", "CIFAR-10, metadata column")
 NATURAL = ("Waterbirds", "CelebA hair")
 LINEAR = 1.1
 """How much more than twice the time twice the images may take, as a factor."""
@@ -33,7 +33,7 @@ def _planted(part: str) -> list[Row]:
     return [
         row
         for row in _rows("detection")
-        if row["part"] == part and row["expected"] and (row["relies"] or row["set"] == NOT_PLANTED)
+        if row["part"] == part and row["expected"] and (row["relies"] or row["set"] in NOT_PLANTED)
     ]
 
 
@@ -56,7 +56,7 @@ def verdict() -> str:
         planted, clean = _planted(part), _clean(part)
         first, wrong = sum(map(_is_first, planted)), sum(row["num_findings"] > 0 for row in clean)
         used = sum(_is_first(row) and row["found"][0]["verdict"] == USED for row in planted)
-        seen = [row for row in planted if row["set"] != NOT_PLANTED]
+        seen = [row for row in planted if row["set"] not in NOT_PLANTED]
         rows += [
             _line(
                 f"planted shortcuts found first, {part} sets",
@@ -104,11 +104,11 @@ def planted(part: str = "test") -> str:
     rows = []
     for name, runs in _by_set(part, lambda row: bool(row["expected"])):
         used = [row for row in runs if row["relies"]]
-        counted = runs if name == NOT_PLANTED else used
+        counted = runs if name in NOT_PLANTED else used
         rows.append(
             (
                 name,
-                "–" if name == NOT_PLANTED else f"{len(used)} of {len(runs)}",
+                "–" if name in NOT_PLANTED else f"{len(used)} of {len(runs)}",
                 f"{sum(map(_is_first, counted))} of {len(counted)}",
                 _range(_best(row, "strength") for row in counted),
                 _range(_best(row, "effect") for row in counted),

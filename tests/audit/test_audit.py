@@ -1,6 +1,7 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -159,6 +160,23 @@ def test_data_alone_and_further_columns():
     ]
     with pytest.raises(InvalidSettingError, match="Expected 160 values in the column 'site'"):
         rr.audit(None, batch, columns={"site": ["a"]}, progress=False)
+
+
+def test_each_word_of_a_column_may_stand_for_a_class():
+    stream = np.random.default_rng(0)
+    y = torch.arange(400) % 10
+    told = [
+        n if right else int(stream.integers(10))
+        for n, right in zip(y.tolist(), stream.random(400) < 0.9, strict=True)
+    ]
+    columns = {
+        "site": [f"site {7 * n % 10}" for n in told],
+        "room": [f"room {n}" for n in stream.integers(10, size=400)],
+    }
+    batch = rr.Batch(x=torch.rand(400, 1, 8, 8), y=y)
+    found = rr.audit(None, batch, columns=columns, progress=False)
+    assert [one.name for one in found.findings] == ["site"]
+    assert found.findings[0].tells_label > 0.75
 
 
 def test_a_column_of_a_table_is_found_and_masked(tmp_path):

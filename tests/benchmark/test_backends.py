@@ -344,6 +344,7 @@ def two_nodes(monkeypatch):
 
 def test_a_node_that_dies_loses_no_cell(tiny, nets, tmp_path, two_nodes):
     cluster, second = two_nodes
+    handler = signal.getsignal(signal.SIGTERM)
     suite = tiny(nets.method("a"), nets.method("b"), seeds=(0, 1, 2))
     expected = run(suite, tmp_path / "here")
     nets.forget()
@@ -363,6 +364,7 @@ def test_a_node_that_dies_loses_no_cell(tiny, nets, tmp_path, two_nodes):
     rows = run(suite, tmp_path / "out", backend="ray", address=cluster.address)
     thread.join()
     assert killed
+    assert signal.getsignal(signal.SIGTERM) is handler  # Ray sets its own
     assert len(nets.calls()) > len(rows)  # one cell was begun twice
     assert table(rows) == table(expected)
     assert sorted(addresses_on_disk(tmp_path / "out")) == sorted(table(expected))

@@ -2,16 +2,20 @@
 
 import csv
 import json
+import runpy
 import shlex
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from typer.testing import CliRunner
 
+import rightreasons as rr
 from rightreasons.cli.commands import app
+from rightreasons.datasets import Card, InMemory, Splits
 from rightreasons.run.trials import Trials
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -84,3 +88,17 @@ def test_from_a_suspicion_to_a_repaired_model(tmp_path, monkeypatch):
     told = json.loads(Path("report.json").read_text())
     assert told["findings"][0]["verdict"] == "the model uses it" and told["repair"]["chosen"]
     assert "the model uses it" in Path("report.html").read_text()
+
+
+def test_photographs_are_written_as_a_user_has_them(tmp_path):
+    script = runpy.run_path(str(SCRIPT.with_name("tagged_photos.py")))
+    x, y = torch.rand(4, 3, 8, 8), torch.tensor([0, 1, 0, 1])
+    card = Card(name="pair", classes=("cat", "dog"), groups=("alike", "apart"))
+    part = InMemory(rr.Batch(x=x, y=y, mask=torch.ones(4, 1, 8, 8), group=1 - y), card)
+    script["write_photos"](Splits(part, part, part), tmp_path / "photos")
+    again = rr.datasets.folder(tmp_path / "photos")
+    assert [len(one) for one in (again.train, again.val, again.test)] == [4, 4, 4]
+    read = again.test.take(torch.arange(4))
+    torch.testing.assert_close(read.x, x, rtol=0, atol=0.51 / 255)
+    assert read.y.tolist() == [0, 1, 0, 1] and not again.train.has_masks
+    assert [again.card.groups[n] for n in read.group] == ["apart", "alike"] * 2

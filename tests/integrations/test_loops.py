@@ -323,4 +323,5 @@ def test_examples_run(name, capsys):
 
 
 def test_every_example_is_run():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == NEEDS.keys()
+    scripts = {path.stem for path in EXAMPLES.glob("*.py")} - {"tagged_photos"}
+    assert scripts == NEEDS.keys()  # and tests of the five commands run the other one

@@ -27,6 +27,7 @@ __all__ = [
 BLOCK = 8
 LEAST_SIDE = 16  # below, an image has too few blocks and no border to speak of
 FOLDS, DEPTH, LEAF_SHARE = 5, 4, 100
+MOST_VALUES = 64  # of a column that counts as one of categories
 
 TRANSPLANTS: Mapping[str, tuple[str, ...]] = {
     "colour": ("brightness", "red against green", "blue against yellow", "saturation"),
@@ -72,6 +73,9 @@ def predict_by_column(
 ) -> Numbers:
     """Predict the label from one number of each sample, by a small tree, out of fold.
 
+    A tree of fixed depth cannot tell many values apart. Where a column has few values, the tree
+    may have two leaves for each, so that each value can stand alone.
+
     Args:
         column: ``(N,)`` numbers; NaN is missing.
         labels: Labels ``(N,)``.
@@ -80,13 +84,16 @@ def predict_by_column(
     """
     y = labels.numpy()
     values = np.column_stack([np.nan_to_num(column), np.isnan(column)])
+    num_values = len(np.unique(column[~np.isnan(column)]))
+    by_value = 2**DEPTH // 2 < num_values <= MOST_VALUES
     predicted = np.zeros(len(y), dtype=np.int64)
     sizes = [len(y) // FOLDS] * (FOLDS - 1)
     for rows in stratified_split(labels, sizes=sizes, stream=stream):
         held = np.zeros(len(y), dtype=bool)
         held[rows.numpy()] = True
         tree = import_sklearn().tree.DecisionTreeClassifier(
-            max_depth=DEPTH,
+            max_depth=None if by_value else DEPTH,
+            max_leaf_nodes=2 * num_values if by_value else None,
             min_samples_leaf=max(2, len(y) // LEAF_SHARE),
             class_weight="balanced",
             random_state=seed,

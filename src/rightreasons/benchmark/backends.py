@@ -212,13 +212,18 @@ class Ray(Backend):
 
         self._ray: Any = ray
         self.workers, self.cpus, self.gpus = workers, cpus, gpus
+        self._flying: dict[Any, str] = {}
         self._is_own = not ray.is_initialized()
-        if self._is_own:
-            self._connect(address or os.environ.get("RAY_ADDRESS") or None)
-        self._refuse_nodes()
+        self._handler = signal.getsignal(signal.SIGTERM)  # which Ray replaces
+        try:
+            if self._is_own:
+                self._connect(address or os.environ.get("RAY_ADDRESS") or None)
+            self._refuse_nodes()
+        except BaseException:
+            self.close()
+            raise
         needs = {"num_cpus": cpus, "num_gpus": gpus, "max_retries": RETRIES}
         self._task = ray.remote(run_job).options(**needs)
-        self._flying: dict[Any, str] = {}
 
     def _connect(self, address: str | None) -> None:
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -299,6 +304,8 @@ class Ray(Backend):
             self._ray.wait(flying, num_returns=len(flying), timeout=GRACE_SECONDS)
         if self._is_own:
             self._ray.shutdown()
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, self._handler)
 
 
 def open_backend(
