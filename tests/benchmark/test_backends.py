@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -326,6 +327,14 @@ def test_ray_is_an_extra(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "rightreasons\[ray\]"'):
         open_backend("ray", workers=None, address=None, cpus=None, gpus=0)
+
+
+def test_an_address_where_nobody_answers_is_named():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens there
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(InvalidSettingError, match=f"Expected a Ray cluster at '{address}'"):
+            open_backend("ray", workers=None, address=address, cpus=None, gpus=0)
 
 
 @pytest.fixture

@@ -29,6 +29,14 @@ def test_with_a_test_folder_every_part_is_what_it_is_called(tmp_path):
         image_folder(tmp_path, size=8)
 
 
+def test_small_images_of_one_size_keep_it(tmp_path):
+    for number, name in enumerate(("cat", "dog") * 5):
+        save(tmp_path / name / f"{number}.png", torch.zeros(6, 9, 3))
+    assert image_folder(tmp_path).card.shape == (3, 6, 9)
+    save(tmp_path / "cat" / "0.png", torch.zeros(6, 6, 3))
+    assert image_folder(tmp_path).card.shape == (3, 224, 224)
+
+
 def test_missing_folders_and_wrong_settings_are_named(tmp_path):
     with pytest.raises(DatasetNotFoundError, match="train/CLASS and in val/CLASS or test/CLASS"):
         image_folder(tmp_path / "nowhere")

@@ -314,7 +314,7 @@ def test_what_to_try_next(make_section, make_metrics):
     assert "--recipe counterexamples" in steps(("erm", 0, cheats))
     tried = steps(("erm", 0, cheats), ("counterexamples", 0, cheats))
     assert "--recipe counterexamples" not in tried
-    assert "rightreasons annotate" in steps(("erm", 0, plain_accuracy(0.9)))
+    assert "rightreasons audit" in steps(("erm", 0, plain_accuracy(0.9)))
     assert "Look at some masks" in steps(("r3", 0.8, found("polarity")))
     assert "weight=auto" in steps(("erm", 0.8, {}), ("r3", 0.8, NOT_LEARNED))
     seeds = [("r3", 0.8, {"seed": seed}) for seed in range(3)]

@@ -8,6 +8,7 @@ import math
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -232,8 +233,11 @@ class Ray(Backend):
             self._ray.init(num_cpus=cpus, include_dashboard=False, **quiet)
             return
         try:
+            host, _, port = address.rpartition(":")
+            if host and port.isdecimal() and "//" not in host:  # Ray itself asks for minutes
+                socket.create_connection((host, int(port)), timeout=10).close()
             self._ray.init(address=address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise InvalidSettingError(
                 f"Expected a Ray cluster at {address!r}, but cannot reach one: {error} Start it "
                 "with `ray start --head`, or leave --address out for one of this machine."

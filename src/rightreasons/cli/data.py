@@ -98,7 +98,7 @@ def import_(
 @data.command("check")
 def check(
     folder: Annotated[
-        Path, typer.Argument(help="Folder with a data.csv or class folders.", metavar="DATA")
+        Path, typer.Argument(help="Folder of images: a data.csv or class folders.", metavar="DATA")
     ],
     least_group: Annotated[
         int, typer.Option(help="Fewest samples of a group in validation and test.")
@@ -112,7 +112,7 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List every problem of a data folder with file and row; the exit code is 1 if there is one."""
+    """List every problem of a folder of images with file and row; exit code 1 if there is one."""
     scale = read_settings([f"range=[{value_range}]"])["range"] if value_range else None
     problems = datasets.check_data(
         folder, least_group=least_group, most_imbalance=most_imbalance, value_range=scale

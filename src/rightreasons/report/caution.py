@@ -192,7 +192,9 @@ def _steps_for(section: Section, best: Method) -> list[str]:
             "it too (rightreasons annotate); group_dro needs the groups alone."
         )
     if not reliance.probes:
-        steps.append("Mark what must not matter in some images (rightreasons annotate).")
+        steps.append(
+            "Mark what must not matter in some samples, or search for it (rightreasons audit)."
+        )
     elif len(reliance.probes) == 1:
         steps.append(
             "Measure in a second way: test data with groups in which the shortcut breaks, or masks "

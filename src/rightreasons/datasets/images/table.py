@@ -27,7 +27,8 @@ def find_table(root: Path, names: Sequence[str] = TABLES) -> Path:
     if not found:
         raise DatasetNotFoundError(
             f"Expected a table at {root / names[0]}, but there is none. Write one with the columns "
-            "file,label,split and, if you have them, group,mask."
+            "file,label,split and, if you have them, group,mask; class folders are read by "
+            "--data image_folder."
         )
     if len(found) > 1:
         raise DatasetCorruptError(

@@ -1,5 +1,6 @@
 """The user's own images in one folder per class, the layout of ImageNet and its subsets."""
 
+from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Literal
 from rightreasons.core.checks import check_fraction
 from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.images.class_folders import read_class_folders
+from rightreasons.datasets.images.files import image_size
 from rightreasons.datasets.images.manifest import Manifest
 from rightreasons.datasets.images.splits import (
     Reading,
@@ -18,17 +20,18 @@ from rightreasons.datasets.images.splits import (
     check_value_range,
     image_splits,
 )
-from rightreasons.errors import InvalidSettingError
+from rightreasons.errors import DatasetCorruptError, InvalidSettingError
 
 __all__ = ["image_folder"]
 
+LOOKED_AT, LARGEST = 100, 224
 CARD = Card(name="image_folder", shortcut="unknown", valid_range=(0.0, 1.0))
 
 
 def image_folder(
     path: str | PathLike[str],
     *,
-    size: int = 224,
+    size: int | None = None,
     seed: int = 0,
     validation_share: float = 0.1,
     test_share: float = 0.2,
@@ -58,7 +61,8 @@ def image_folder(
 
     Args:
         path: The folder.
-        size: Side in pixels.
+        size: Side in pixels. None takes the size of the images if the first 100 have one size of
+            at most 224 pixels, and 224 otherwise.
         seed: Random seed for the splits, the flips and the crops.
         validation_share: Fraction of the images to hold out if there is no ``test``, stratified
             by class; 0 for none.
@@ -97,6 +101,8 @@ def image_folder(
         test_share=test_share,
         seed=seed,
     )
+    if stated_size is None:
+        stated_size = _common_size(manifest)
     polarity = check_polarity(mask_polarity, manifest, problems)
     splits = image_splits(
         manifest,
@@ -108,6 +114,16 @@ def image_folder(
         value_range=value_range,
     )
     return augment_training(splits, flip=flip, crop=crop, seed=seed)
+
+
+def _common_size(manifest: Manifest) -> tuple[int, int]:
+    """The size of the first images if it is one and small, or that of ImageNet's nets."""
+    sizes = set()
+    for entry in manifest.entries[:LOOKED_AT]:
+        with suppress(OSError, DatasetCorruptError):  # reading all images names it
+            sizes.add(image_size(manifest.root / entry.file))
+    size = sizes.pop() if len(sizes) == 1 else (LARGEST, LARGEST)
+    return size if max(size) <= LARGEST else (LARGEST, LARGEST)
 
 
 def _card(manifest: Manifest) -> Card:
