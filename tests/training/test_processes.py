@@ -122,6 +122,8 @@ try:
     )
 except rr.errors.NonFiniteLossError as error:
     told(str(error))
+    torch.distributed.barrier()  # gloo may abort if one process goes while the other still runs
+    torch.distributed.destroy_process_group()
     sys.exit(0)
 values = rr.evaluate(model, data, ["calibration_error"])
 alone = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
