@@ -72,7 +72,7 @@ def load(
         if data_dir is None:
             raise DatasetNotFoundError(
                 f"Expected a data directory for {name!r}, but got none. Pass `--data-dir DIR` on "
-                "the command line, or data_dir in Python."
+                f"the command line, or data_dir in Python.{_own_images(name)}"
             )
         folders.append(data_dir)
     splits = DATASETS.create(name, *folders, seed=seed, **settings)
