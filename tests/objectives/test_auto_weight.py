@@ -154,14 +154,38 @@ def test_shrunken_logits_do_not_lower_a_controlled_cost_to_nothing():
         assert float(weight.cost) > 1
 
 
+def test_the_gradient_of_a_controlled_penalty_stays_below_a_share_of_the_task(tiny_net, tiny_batch):
+    tiny_net.eval()
+    parameters = tuple(tiny_net.parameters())
+    weight = ControlledWeight(start=1e5, cap=0.4)
+    terms = [("cross_entropy", CrossEntropy(), 2.0), ("r3", R3(), weight)]
+    loss = rr.objectives.Objective(terms)(tiny_net, tiny_batch)
+    task = 2.0 * gradient_norm(loss.parts["cross_entropy"], parameters, len(tiny_batch))
+    penalty = loss.weights["r3"] * gradient_norm(loss.parts["r3"], parameters, len(tiny_batch))
+    assert penalty == pytest.approx(0.4 * task)
+    loss.backward()
+    plain = 2.0 * CrossEntropy() + loss.weights["r3"] * R3()
+    expected = torch.autograd.grad(plain(tiny_net, tiny_batch).total, parameters)
+    for parameter, gradient in zip(parameters, expected, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient)
+    # A cap remembers nine tenths of the largest gradient for a step.
+    weight.hold_below(task_norm=0.0, penalty_norm=1.0)
+    assert float(weight.ceiling) == pytest.approx(0.4 * 0.9 * task)
+    weight.hold_below(task_norm=1.0, penalty_norm=0.0)
+    assert math.isinf(float(weight.ceiling))
+
+
 def test_a_controlled_training_is_logged_resumed_to_the_same_bits_and_reads_the_mask_less(tmp_path):
     data, costs = guided_data(), {}
     for weight in (0.0, "controlled"):
         torch.manual_seed(0)
         model = nn.Linear(6, 2)
+        # In a linear net both gradients lie in one column, so that a cap below 1 decides.
+        chosen = weight if weight == 0.0 else ControlledWeight(cap=10.0)
+        terms = [("cross_entropy", CrossEntropy(), 1.0), ("r3", R3(target="margin"), chosen)]
         fitted = rr.fit(
             model,
-            rr.recipes.r3(weight=weight, target="margin"),
+            rr.objectives.Objective(terms),
             data,
             epochs=60,
             lr=0.05,

@@ -35,9 +35,12 @@ __all__ = [
 
 logger = logging.getLogger("rightreasons")
 
-START = 10.0
-"""The weight with which a controlled penalty starts."""
-
+START = 1000.0
+"""The weight with which a controlled penalty starts; its cap is lower in the first steps."""
+SMOOTHING = 0.2
+"""The share of a new measurement in the moving means of a controlled weight."""
+MEMORY = 0.9
+"""What remains after a step of the task's gradient that a cap remembers."""
 
 FOLLOWED = 4
 """Observations over which a weight follows a penalty whose box widens."""
@@ -150,11 +153,21 @@ class ControlledWeight(nn.Module):
               \log w \leftarrow \log w + \eta \, \mathrm{clip}\left(c / \tau - 1, -1, 1\right)
 
     with :math:`\ell` the mean cross-entropy of the batch and :math:`x'` the samples
-    with exchanged masked parts (`Replacement`). The cost is a share, so a model cannot lower it by
-    shrinking its logits. Where nothing has been learned, the cost is 0 and the weight falls. The
-    weight is the exponential of a dual variable and has bounds. It is part of ``state_dict()``.
+    with exchanged masked parts (`Replacement`), both moving means over batches. The cost is a
+    share, so a model cannot lower it by shrinking its logits. Where nothing has been learned, the
+    cost is 0 and the weight falls. The weight is the exponential of a dual variable and has bounds.
+
+    A cap holds the penalty's gradient below a share of the task's, so that no weight switches
+    learning off:
+
+    .. math:: w \le \gamma \, \frac{G}{\lVert \nabla_\theta P \rVert}, \qquad
+              G \leftarrow \max(\lVert \nabla_\theta \ell \rVert, 0.9 \, G)
+
+    The weight starts high, hence at its cap: a net that has learned a shortcut is sure, its loss
+    has no gradient, and a penalty comes too late. All of it is part of ``state_dict()``.
 
     A measurement is one pass without gradients over twice the batch, in every ``every``-th step.
+    The cap takes one backward pass of the task more.
 
     Args:
         limit: :math:`\tau`.
@@ -163,21 +176,26 @@ class ControlledWeight(nn.Module):
         start: The weight of the first step.
         low: Smallest weight.
         high: Largest weight.
+        cap: :math:`\gamma`.
     """
 
     log_weight: Tensor
     steps: Tensor
     cost: Tensor
+    ceiling: Tensor
+    pull: Tensor
+    means: Tensor
 
     def __init__(
         self,
         *,
-        limit: float = 0.05,
+        limit: float = 0.02,
         rate: float = 0.1,
         every: int = 4,
         start: float = START,
         low: float = 1e-3,
         high: float = 1e5,
+        cap: float = 0.4,
     ) -> None:
         super().__init__()
         self.limit = check_fraction("limit", limit)
@@ -185,14 +203,18 @@ class ControlledWeight(nn.Module):
         self.every = check_integer("every", every)
         self.start = positive_float("start", start)
         self.low, self.high = positive_float("low", low), positive_float("high", high)
+        self.cap = positive_float("cap", cap)
         self.register_buffer("log_weight", torch.tensor(math.log(start), dtype=torch.float64))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
         self.register_buffer("cost", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("means", torch.zeros(2, dtype=torch.float64))
+        self.register_buffer("pull", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("ceiling", torch.tensor(math.inf, dtype=torch.float64))
 
     @property
     def value(self) -> float:
         """The current weight."""
-        return math.exp(float(self.log_weight))
+        return min(math.exp(float(self.log_weight)), float(self.ceiling))
 
     @property
     def is_due(self) -> bool:
@@ -213,13 +235,28 @@ class ControlledWeight(nn.Module):
         if distributed.is_available() and distributed.is_initialized():
             distributed.all_reduce(sums)
         before, after = float(sums[0] / sums[2]), float(sums[1] / sums[2])
-        learned = math.log(num_classes) - before
+        found = torch.tensor([after - before, math.log(num_classes) - before])
+        rate = max(SMOOTHING, 1 / (1 + int(self.steps) // self.every))
+        self.means += rate * (found.to(self.means) - self.means)
+        extra, learned = self.means.tolist()
         # Below 2 % of the entropy the share is noise: nothing is learned yet.
-        reads = (after - before) / learned if learned > 0.02 * math.log(num_classes) else 0.0
+        reads = extra / learned if learned > 0.02 * math.log(num_classes) else 0.0
         self.cost.fill_(reads)
         excess = min(max(reads / max(self.limit, 1e-6) - 1, -1.0), 1.0)
         moved = float(self.log_weight) + self.every * self.rate * excess
         self.log_weight.fill_(min(max(moved, math.log(self.low)), math.log(self.high)))
+
+    def hold_below(self, task_norm: float, penalty_norm: float) -> None:
+        """Cap the weight by the gradients of a step.
+
+        Args:
+            task_norm: Norm of the gradient of the weighted task.
+            penalty_norm: Norm of the penalty's gradient at weight 1.
+        """
+        if math.isfinite(task_norm):
+            self.pull.fill_(max(task_norm, MEMORY * float(self.pull)))
+        pull = float(self.pull)
+        self.ceiling.fill_(self.cap * pull / penalty_norm if penalty_norm > 0 else math.inf)
 
 
 def control_weights(
@@ -285,7 +322,9 @@ def scale_weight(old: Weight | OwnWeight, weight: Weight) -> Weight | OwnWeight:
     if isinstance(old, AutoWeight):
         return AutoWeight(ratio=old.ratio * factor, steps=old.steps)
     if isinstance(old, ControlledWeight):
-        settings = {name: getattr(old, name) for name in ("limit", "rate", "every", "low", "high")}
+        settings = {
+            name: getattr(old, name) for name in ("limit", "rate", "every", "low", "high", "cap")
+        }
         return ControlledWeight(start=old.start * factor, **settings)
     return float(old) * factor
 

@@ -47,7 +47,8 @@ def r4_text() -> Suite:
             "optimizer": "adamw",
             "scheduler": "cosine",
             "lr": 5e-5,
-            "metrics": ["accuracy", "group_accuracy", "swap_accuracy"],
+            "metrics": ["accuracy", "group_accuracy"],
+            "validation_metrics": ["accuracy", "swap_accuracy"],
             "metric_settings": {"swap_accuracy": {"num_draws": 2}},
         },
         variants=(Variant(name="imdb", title="Decoy IMDB", overrides={}),),
@@ -73,13 +74,13 @@ def r4_text() -> Suite:
             "small": Budget(
                 seeds=(0, 1, 2),
                 overrides={
-                    "epochs": 2,
-                    "batch_size": 16,
-                    "data_settings": {"subset": 1200, "validation": 400, "test_subset": 1000},
+                    "epochs": 1,
+                    "batch_size": 8,
+                    "data_settings": {"subset": 1100, "validation": 300, "test_subset": 800},
                 },
                 protocol=(
-                    "800 training, 400 validation and 1,000 test reviews, 2 epochs of batches of "
-                    "16; the paper has 25,000 reviews, 1 epoch of batches of 80 to 88, 2 restarts.",
+                    "800 training, 300 validation and 800 test reviews, 1 epoch of batches of "
+                    "8; the paper has 25,000 reviews, 1 epoch of batches of 80 to 88, 2 restarts.",
                 ),
             ),
             "paper": Budget(
