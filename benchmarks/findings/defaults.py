@@ -6,7 +6,6 @@ from statistics import fmean
 
 from findings.kept import cell, markdown, measured, percent
 from rightreasons.benchmark.suites.defaults import (
-    CONTROLLED,
     GUIDED,
     NETS,
     ORACLE,
@@ -168,7 +167,7 @@ def recipe_table() -> str:
     under = [method for _, method, _ in below_erm()]
     lost = losses()
     rows = []
-    for method in (*GUIDED, *CONTROLLED):
+    for method in GUIDED:
         columns = [gaps(method, sets) for sets in (DEVELOPMENT, TEST)]
         everything = [*columns[0], *columns[1]]
         if not everything:

@@ -22,7 +22,6 @@ from rightreasons.objectives.recipes import RECIPES
 from rightreasons.strategies import STRATEGIES
 
 __all__ = [
-    "CONTROLLED",
     "GUIDED",
     "NETS",
     "ORACLE",
@@ -42,8 +41,6 @@ GUIDED = (
 
 PREDICTED = "counterexamples, predicted masks"
 """ReFF's annotator learns from the few masks and predicts the others; then counterexamples."""
-CONTROLLED = {f"{name}, controlled": name for name in ("r3", "adv_r4")}
-"""The same recipes with a controlled weight, and the model as at test time for the penalty."""
 
 SMALL_CNN, RESNET, EFFICIENTNET, MLP = "small CNN", "ResNet-18", "EfficientNet-Lite0", "MLP"
 NETS: Mapping[str, Overrides] = {
@@ -144,17 +141,6 @@ def _methods() -> list[Method]:
         ERM: {"recipe": "erm"},
         GROUPS: {"recipe": "group_dro"},
         **recipes,
-        **{
-            name: {
-                "recipe": recipe,
-                "settings": {
-                    **_plain_defaults(recipe),
-                    "weight": "controlled",
-                },
-                "frozen_statistics": True,
-            }
-            for name, recipe in CONTROLLED.items()
-        },
         PREDICTED: {
             **recipes["counterexamples"],
             "strategy": "reff",
@@ -180,13 +166,13 @@ def _blocks() -> list[tuple[str, str, Sequence[str]]]:
     """Data set, net and guided methods of each block, in the order of the table."""
     everything = (*_WITHOUT_BOUNDS, MASKTUNE)
     return [
-        ("pets_tag", SMALL_CNN, (*_CORE, *CONTROLLED, "pgd_ex", MASKTUNE)),
+        ("pets_tag", SMALL_CNN, (*_CORE, "pgd_ex", MASKTUNE)),
         ("decoy_derm", SMALL_CNN, everything),
         ("biased_mnist", SMALL_CNN, everything),
         # a table has no maps of layers
         ("decoy_digits", MLP, tuple(name for name in GUIDED if name != "reff")),
         ("pets_tag", RESNET, _CORE),
-        ("pets_tag", EFFICIENTNET, ("counterexamples", "r3", "adv_r4", "r3, controlled")),
+        ("pets_tag", EFFICIENTNET, ("counterexamples", "r3", "adv_r4")),
         *((name, SMALL_CNN, (*_CORE, PREDICTED) if name == FEW_MASKS else _CORE) for name in CASES),
         ("pets_band", SMALL_CNN, _CORE),
         ("decoy_ham", SMALL_CNN, _CORE),
