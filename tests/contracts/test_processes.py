@@ -5,6 +5,7 @@ sample's number, so that all the rest can be compared.
 """
 
 import os
+import re
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import pytest
 import torch
 from PIL import Image
 from torch import nn
+from torch.distributed.fsdp import fully_shard
 from torch.overrides import TorchFunctionMode
 
 if __name__ == "__main__":
@@ -28,6 +30,7 @@ from tests.token_nets import TEXT, VOCABULARY, tiny_bert
 import rightreasons as rr
 from rightreasons.core.rng import sample_noise
 from rightreasons.datasets import Card, InMemory, Splits
+from rightreasons.errors import DoubleBackwardError
 from rightreasons.metrics import METRICS
 from rightreasons.models import Abstaining, SelectiveHeads, attention_branch, create
 from rightreasons.objectives import Objective
@@ -38,6 +41,8 @@ from rightreasons.training.distributed import launch_fabric
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 IMAGES = ("abn", "reff", "reff_l1", "reff_l2")
+FIRST_ORDER = ("counterexamples", "group_dro", "cvar_dro", "at_pgd", "one_sided")
+"""Recipes without input gradients, which models sharded by FSDP can train."""
 SOME = ("erm", "r3", "counterexamples", "group_dro")
 # Batches of 26 and 23 samples, whose parts have no length that anything else has.
 SIZE, LONGEST, CLOSE = 49, 16, 1e-6
@@ -229,6 +234,45 @@ def train_all(folder, fabric, half):
     return found
 
 
+def train_sharded():
+    """Three steps of each recipe by `fully_shard`: how far from DDP they end, or why they do not.
+
+    This is a user's own loop; `fit` replicates models.
+    """
+    found, data = {}, images()
+    rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    part = data.with_(index=torch.arange(SIZE))[rank::size]
+    for name in ("erm", "r3", "ibp_ex", *FIRST_ORDER):
+        ends = []
+        for shard in (True, False):
+            torch.manual_seed(0)
+            net, objective = image_net(name), RECIPES.create(name)
+            objective.prepare(InMemory(data), num_passes=3)
+            wrapped = nn.parallel.DistributedDataParallel(net)
+            if shard:
+                for layer in net:
+                    if isinstance(layer, nn.Linear):
+                        fully_shard(layer)
+                wrapped = fully_shard(net)
+            optimizer = torch.optim.Adam(net.parameters())
+            try:
+                for _ in range(3):
+                    torch.manual_seed(0)
+                    objective(wrapped, part).backward()
+                    optimizer.step()
+                    optimizer.zero_grad()
+            except DoubleBackwardError as error:
+                ends.append(str(error))
+                break
+            ends.append([one.full_tensor() if shard else one for one in net.parameters()])
+        if len(ends) == 1:
+            found[name] = ends[0]
+        else:
+            pairs = zip(*ends, strict=True)
+            found[name] = max(float((one - other).abs().max()) for one, other in pairs)
+    return found
+
+
 def tell(net, fitted):
     history = [{k: v for k, v in row.items() if k != "seconds"} for row in fitted.history]
     weights = {name: value.detach().clone() for name, value in net.state_dict().items()}
@@ -242,7 +286,7 @@ def make_fabrics(devices):
 def work(folder):
     torch.set_num_threads(1)
     fabrics = make_fabrics(2)
-    found = train_all(folder, *fabrics)
+    found = train_all(folder, *fabrics) | {"sharded": train_sharded()}
     if fabrics[0].is_global_zero:
         torch.save(found, folder / "two.pt")
     torch.distributed.barrier()
@@ -303,6 +347,17 @@ def test_in_half_precision_they_differ_by_rounding(trained, name):
         for others in (one["start"], two["weights"])
     )
     assert 0 < apart**0.5 < ROUNDING * learned**0.5
+
+
+@pytest.mark.parametrize("name", ["erm", *FIRST_ORDER])
+def test_sharded_models_train_as_replicated_ones(trained, name):
+    assert trained[1]["sharded"][name] < CLOSE
+
+
+@pytest.mark.parametrize("name", ["r3", "ibp_ex"])
+def test_sharded_models_refuse_second_derivatives_and_bounds(trained, name):
+    words = r"is sharded by FSDP. It frees the weights .* second derivative and bounds need"
+    assert re.search(words, trained[1]["sharded"][name])
 
 
 if __name__ == "__main__":
