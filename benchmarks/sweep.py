@@ -1,6 +1,7 @@
 """Sweep small cells on several backends, kill what runs them, and compare the tables.
 
-    python benchmarks/sweep.py [--cells 60] [--epochs 40] [--rounds 1] [--out FILE]
+    python benchmarks/sweep.py [--cells 60] [--epochs 40] [--rounds 1] [--parts kills gain]
+                               [--out FILE]
 
 The cells train a small net on the digits of scikit-learn. They run in this process. Then they run
 on a Ray cluster of two nodes of this machine, one of which is killed in the middle. Then they run
@@ -9,7 +10,8 @@ each table is that of this process, and whether a cell is lost or has two rows. 
 measured does not count.
 
 Last, one worker and two run the cells in turn. The ratio of their times is the gain. It needs two
-cores that are free: the load before and after stands beside it.
+cores that are free: the load before and after stands beside it. ``--parts gain`` measures it alone,
+and keeps what the file has of the kills.
 """
 
 import argparse
@@ -168,28 +170,32 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=60, help="a multiple of 3")
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--parts", nargs="+", choices=("kills", "gain"), default=["kills", "gain"])
     parser.add_argument("--out", type=Path, default=None)
     given = parser.parse_args()
     logging.getLogger("rightreasons").setLevel(logging.ERROR)
     suite = make_suite(given.cells, given.epochs)
+    result: dict[str, object] = {}
+    if given.out is not None and given.out.exists():
+        result = json.loads(given.out.read_text())
+    result |= {"cells": given.cells, "machine": machine()}
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
-        began = time.perf_counter()
-        run(suite, root / "here")
-        _, expected = table_of(root / "here")
-        result: dict[str, object] = {
-            "cells": len(expected),
-            "epochs": given.epochs,
-            "machine": machine(),
-            "this process": {"seconds": round(time.perf_counter() - began, 1)},
-        }
-        ray = on_ray(suite, root / "ray", given.cells)
-        result["Ray, two nodes"] = {**compare(root / "ray", expected), **ray}
-        publish(result, given.out)  # after each part, since all take minutes
-        driver = with_killed_driver(suite, root / "driver", given.cells, given.epochs)
-        result["two processes"] = {**compare(root / "driver", expected), **driver}
-        publish(result, given.out)
-        result["workers"] = gain(suite, root / "gain", given.rounds)
+        if "kills" in given.parts:
+            began = time.perf_counter()
+            run(suite, root / "here")
+            _, expected = table_of(root / "here")
+            here = {"seconds": round(time.perf_counter() - began, 1), "epochs": given.epochs}
+            result["this process"] = {"rows": len(expected), **here}
+            ray = on_ray(suite, root / "ray", given.cells)
+            result["Ray, two nodes"] = {**compare(root / "ray", expected), **ray}
+            publish(result, given.out)  # after each part, since all take minutes
+            driver = with_killed_driver(suite, root / "driver", given.cells, given.epochs)
+            result["two processes"] = {**compare(root / "driver", expected), **driver}
+            publish(result, given.out)
+        if "gain" in given.parts:
+            measured = gain(suite, root / "gain", given.rounds)
+            result["workers"] = {**measured, "epochs": given.epochs}
     publish(result, given.out)
 
 

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import rightreasons as rr
 from rightreasons.annotators.mask_files import write_masks
+from rightreasons.benchmark.cell import Outcome, describe_code, run_job
 from rightreasons.cli import app
 from rightreasons.errors import (
     CheckpointMismatchError,
@@ -27,7 +28,7 @@ from rightreasons.errors import (
 )
 from rightreasons.run import Config, methods, train_run
 from rightreasons.run.methods import Facts, choose_methods, find_facts
-from rightreasons.run.search import Clock, parse_duration
+from rightreasons.run.search import Clock, Search, parse_duration
 from rightreasons.run.selection import measure_exchange
 from rightreasons.run.shortcuts import ColourExchanged, find_growth, with_masks
 from rightreasons.run.trials import Trials
@@ -180,6 +181,74 @@ def test_killed_three_times_no_trial_is_lost_or_repeated(tmp_path):
     assert spent == sorted(set(spent))  # each start adds to what those before it took
     one, two = (load_file(folder / "model.safetensors") for folder in (whole, killed))
     assert all(torch.equal(one[name], two[name]) for name in one)
+    # Two at once, in processes of their own. The driver is killed while both trials of a round run.
+    command, both = [*command, "--workers", "2"], tmp_path / "both"
+    process = Process([*command, "--out", str(both)], tmp_path / "log")
+    while len([*both.glob("trials/*/log.jsonl")]) < 2:
+        assert process.wait(0.001) is None, process.ended
+    assert process.stop(signal.SIGKILL).code == -signal.SIGKILL
+    assert not (both / "tried.json").exists() or len(_tried(both)) < 4
+    ended = Process([*command, "--out", str(both)], tmp_path / "log").finish()
+    assert ended.code == 0, ended.text
+    assert [{**row, "seconds": 0} for row in _tried(both)] == once
+    two = load_file(both / "model.safetensors")
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+class Here:
+    """Workers that answer at once, one after the other, by what `run_job` gives or is told."""
+
+    def __init__(self, size=2, **answer):
+        self.size, self.answer, self.sent, self.done = size, answer, [], []
+
+    def capacity(self):
+        return self.size
+
+    def submit(self, job):
+        self.sent.append(job.address)
+        message = {**job.to_message(threads=1), "code": describe_code()}
+        self.done.append((job.address, Outcome(**(self.answer or run_job(message)))))
+
+    def wait(self, seconds):
+        done, self.done = self.done, []
+        return done[::-1]  # the last comes first
+
+
+def test_rounds_do_not_depend_on_which_trial_ends_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(Trials, "_affordable_epochs", lambda self, turn: 1)
+    config = Config(data="decoy_digits", model="mlp", model_settings={"hidden": [8]}, epochs=1)
+    train_run(config, tmp_path / "run", progress=False)
+    rows, events = {}, []
+    begin, end = Search._begin, Search.end
+    monkeypatch.setattr(Search, "_begin", lambda self: (events.append("begin"), begin(self))[1])
+    monkeypatch.setattr(Search, "end", lambda *told: (events.append("end"), end(*told))[1])
+    for name, pool in (("here", None), ("pool", Here(3))):
+        out = tmp_path / name
+        events.clear()
+        fix(tmp_path / "run", out, num_trials=5, pool=pool)
+        rows[name] = [{**row, "seconds": 0} for row in _tried(out)]
+    assert [row["number"] for row in rows["pool"]] == [0, 1, 2, 3, 4]
+    assert rows["pool"][:4] == rows["here"][:4]  # the first of each method
+    assert events == [*["begin"] * 3, *["end"] * 3, *["begin"] * 2, *["end"] * 2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"refused": "Expected the driver's code on every node, but no."}, "the driver's code"),
+        ({}, "Expected the driver's data for decoy_digits in every worker"),
+    ],
+)
+def test_workers_with_other_code_or_data_are_refused(start, tmp_path, answer, words):
+    with pytest.raises(InvalidSettingError, match=words):
+        fix(start, tmp_path, data=splits(), pool=Here(**answer))
+    assert not any(tmp_path.glob("trials/*/trial.json"))
+
+
+def test_a_trial_whose_worker_died_has_failed(start, tmp_path):
+    fixed = fix(start, tmp_path, data=splits(), pool=Here(error="its process died 4 times"))
+    assert [row["reason"] for row in _tried(tmp_path)] == ["its process died 4 times"] * 2
+    assert fixed["verdict"] == "no trial"
 
 
 def test_a_trial_that_would_overrun_is_stopped_and_recorded(start, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Suites: the tables of the papers as data, run, kept and compared with what was published."""
 
+from rightreasons.benchmark.backends import open_backend as open_backend
 from rightreasons.benchmark.comparison import Comparison as Comparison
 from rightreasons.benchmark.comparison import compare as compare
 from rightreasons.benchmark.comparison import show_suite as show_suite
@@ -32,6 +33,7 @@ __all__ = [
     "compare",
     "describe",
     "merge_stores",
+    "open_backend",
     "read_figures",
     "read_rows",
     "run_suite",

@@ -32,6 +32,7 @@ from rightreasons.benchmark.cell import (
 )
 from rightreasons.core.checks import check_choice, check_integer
 from rightreasons.errors import InvalidSettingError, MissingExtraError
+from rightreasons.run.search import TrialJob
 
 __all__ = ["BACKENDS", "Backend", "Processes", "Ray", "open_backend", "work"]
 
@@ -52,7 +53,7 @@ class Backend(ABC):
         """How many cells can run at once now."""
 
     @abstractmethod
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Job | TrialJob) -> None:
         """Send a job."""
 
     @abstractmethod
@@ -78,23 +79,23 @@ class Processes(Backend):
     def __init__(self, workers: int, threads: int) -> None:
         self.workers, self.threads = workers, threads
         self._idle: list[_Worker] = []
-        self._busy: dict[connection.Connection, tuple[_Worker, Job, int]] = {}
+        self._busy: dict[connection.Connection, tuple[_Worker, Job | TrialJob, int]] = {}
 
     def capacity(self) -> int:
         """Number of processes."""
         return self.workers
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Job | TrialJob) -> None:
         """Send a job to a process that has none."""
         self._send(job, tries=0)
 
-    def _send(self, job: Job, tries: int) -> None:
+    def _send(self, job: Job | TrialJob, tries: int) -> None:
         used = {worker.number for worker, _, _ in self._busy.values()}
         number = min(set(range(self.workers)) - used)
         worker = self._idle.pop() if self._idle else _Worker(number, self.threads)
         self._busy[worker.pipe] = (worker, job, tries)
         with suppress(OSError):  # it has just died, which `wait` notices
-            worker.pipe.send(job.to_message(threads=self.threads))
+            worker.pipe.send({**job.to_message(threads=self.threads), "code": describe_code()})
 
     def wait(self, seconds: float) -> list[tuple[str, Outcome]]:
         """Wait for messages, and replace processes that died."""
@@ -223,8 +224,7 @@ class Ray(Backend):
         except BaseException:
             self.close()
             raise
-        needs = {"num_cpus": cpus, "num_gpus": gpus, "max_retries": RETRIES}
-        self._task = ray.remote(run_job).options(**needs)
+        self._task = ray.remote(run_job).options(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES)
 
     def _connect(self, address: str | None) -> None:
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -277,16 +277,16 @@ class Ray(Backend):
         most = room if self.workers is None else min(room, self.workers)
         return max(int(most), 1)
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Job | TrialJob) -> None:
         """Send a task."""
         if not self.gpus and job.config.accelerator == "auto":
             job = replace(job, config=replace(job.config, accelerator="cpu"))
-        self._flying[self._task.remote(job.to_message(threads=self.cpus))] = job.address
+        message = job.to_message(threads=self.cpus) | {"code": describe_code()}
+        self._flying[self._task.remote(message)] = job.address
 
     def wait(self, seconds: float) -> list[tuple[str, Outcome]]:
         """Wait for tasks; one whose node died too often is an error of its cell."""
-        done = []
-        flying = list(self._flying)
+        done, flying = [], list(self._flying)
         ready, _ = self._ray.wait(flying, num_returns=1, timeout=seconds)
         if ready:  # and all others that are done by now
             ready, _ = self._ray.wait(flying, num_returns=len(flying), timeout=0)

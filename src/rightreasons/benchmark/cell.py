@@ -14,10 +14,9 @@ import os
 import shutil
 import socket
 import tempfile
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -28,9 +27,10 @@ import torch
 from rightreasons.benchmark.suite import MACHINE_FIELDS, Budget, Method, Overrides, Suite, Variant
 from rightreasons.core.files import writable_folder
 from rightreasons.datasets import Splits
-from rightreasons.errors import NonFiniteLossError, OutputError, RightReasonsError
+from rightreasons.errors import NonFiniteLossError, RightReasonsError
 from rightreasons.run.config import Config
 from rightreasons.run.run import load_run, train_run
+from rightreasons.run.trials import run_trial
 from rightreasons.strategies.strategy import resume_files
 from rightreasons.training.distributed import hold
 
@@ -224,7 +224,7 @@ def train_cell(config: Config, folder: Path, data: Splits) -> tuple[dict[str, An
 
 
 def run_job(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a cell where it was sent; what goes wrong is told, not raised.
+    """Run a cell, or a trial of a repair, where it was sent; what goes wrong is told, not raised.
 
     Both messages are plain dictionaries, which other versions of this code can read too.
     """
@@ -232,6 +232,8 @@ def run_job(message: Mapping[str, Any]) -> dict[str, Any]:
     if describe_code() != message["code"]:
         told = say_other_code(where, describe_code(), message["code"])
         return asdict(Outcome(refused=told, where=where))
+    if "trial" in message:
+        return asdict(_run_trial(message["trial"], where))
     torch.set_num_threads(message["threads"])
     config = Config(**message["config"])
     try:
@@ -250,6 +252,15 @@ def run_job(message: Mapping[str, Any]) -> dict[str, Any]:
         told = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
         return asdict(Outcome(error=told, where=where))
     return asdict(Outcome(results=results, failure=failure, files=files, where=where))
+
+
+def _run_trial(message: Mapping[str, Any], where: str) -> Outcome:
+    try:
+        return Outcome(results=run_trial(message), where=where)
+    except RightReasonsError as error:  # of the machine: those of the trial are its result
+        return Outcome(refused=str(error), where=where)
+    except Exception as error:  # one bad trial must not end the others
+        return Outcome(error=f"{type(error).__name__}: {error}", where=where)
 
 
 def make_code_probe() -> Callable[[], str]:
@@ -312,16 +323,7 @@ def _run_folder(folder: Path, marker: Path) -> Iterator[tuple[Path, bool]]:
             yield Path(own) / folder.name, False
         return
     writable_folder(folder)
-    with ExitStack() as stack:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            try:
-                stack.enter_context(hold(folder))
-                break
-            except OutputError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
+    with hold(folder, patience=PATIENCE_SECONDS):
         yield folder, True
 
 

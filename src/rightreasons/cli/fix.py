@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from rightreasons.benchmark.backends import Backend, open_backend
 from rightreasons.cli.options import (
     AsJson,
     DataDir,
@@ -74,6 +77,24 @@ def fix(
         typer.Option(help="Train for a certificate: how far masked features may move, or full."),
     ] = None,
     trials: Annotated[int, typer.Option(help="Most trials.")] = 20,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            help="Where trials run: process (several of this machine) or ray (a cluster)."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Most trials at once; one if not given.")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Address of a Ray cluster; auto is that of this machine.")
+    ] = None,
+    cpus: Annotated[
+        int | None, typer.Option(min=1, help="Cores of each trial, which has as many threads.")
+    ] = None,
+    gpus: Annotated[
+        float, typer.Option(min=0, help="GPUs of each trial on Ray; a fraction shares one.")
+    ] = 0.0,
     metrics: Metrics = None,
     audit: Annotated[
         Path | None, typer.Option(help="Folder of an audit whose findings the report shows.")
@@ -109,18 +130,21 @@ def fix(
             lr=lr,
             seed=seed,
         )
-    fixed = fix_run(
-        start,
-        out,
-        masks=masks or [],
-        watch=watch or [],
-        mask_polarity=mask_polarity,
-        budget=budget,
-        keep_accuracy=keep_accuracy,
-        certificate=certificate,
-        num_trials=trials,
-        progress=False if as_json else None,
-    )
+    place: dict[str, Any] = {"workers": workers, "address": address, "cpus": cpus, "gpus": gpus}
+    with _open_pool(backend, place) as pool:
+        fixed = fix_run(
+            start,
+            out,
+            masks=masks or [],
+            watch=watch or [],
+            mask_polarity=mask_polarity,
+            budget=budget,
+            keep_accuracy=keep_accuracy,
+            certificate=certificate,
+            num_trials=trials,
+            pool=pool,
+            progress=False if as_json else None,
+        )
     page = write_report([out], out / "report.html", audit=audit)
     print_result({**fixed, "report": str(page)}, [_matrix(fixed)], as_json)
     if as_json:
@@ -132,6 +156,21 @@ def fix(
         typer.echo(f"Wrote {out / fixed['weights']}, {out / 'tried.csv'} and {page}.")
     else:
         typer.echo(f"Wrote {out / 'tried.csv'} and {page}.")
+
+
+@contextmanager
+def _open_pool(backend: str | None, place: dict[str, Any]) -> Iterator[Backend | None]:
+    """Open the workers that were asked for; one trial at a time needs none."""
+    if backend is None and any(place.values()):
+        backend = "ray" if place["address"] or place["gpus"] else "process"
+    if backend is None or (backend == "process" and place["workers"] == 1):
+        yield None
+        return
+    pool = open_backend(backend, **place)
+    try:
+        yield pool
+    finally:
+        pool.close()
 
 
 def _matrix(fixed: dict[str, Any]) -> tuple[list[str], list[list[str]]]:

@@ -218,7 +218,9 @@ def refuse_wrappers(model: nn.Module) -> None:
         if isinstance(module, sharded):
             raise DoubleBackwardError(
                 f"Expected a model that can be differentiated twice, but {where} is sharded by "
-                "FSDP, which cannot. Use DistributedDataParallel."
+                "FSDP. It frees the weights of a layer after its first backward pass, which a "
+                "second derivative and bounds need. Use DistributedDataParallel, or a recipe "
+                "without input gradients such as counterexamples or group_dro."
             )
 
 

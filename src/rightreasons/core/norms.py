@@ -1,7 +1,7 @@
-"""Norms: of one sample's tensor, which every penalty shares, and of a loss's gradient."""
+"""Norms of samples and gradients, and formulas over the samples of all processes."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -9,7 +9,14 @@ from torch import Tensor, distributed
 
 from rightreasons.errors import InvalidSettingError
 
-__all__ = ["Norm", "check_norm", "gradient_norm", "sample_norm"]
+__all__ = [
+    "Norm",
+    "check_norm",
+    "gather_rows",
+    "gradient_norm",
+    "measure_whole_batch",
+    "sample_norm",
+]
 
 Norm = Literal["l1", "l2", "squared_l2"] | float
 
@@ -83,6 +90,54 @@ def gradient_norm(loss: Tensor, parameters: Sequence[Tensor], num_samples: int) 
     total = torch.cat([num_samples * torch.cat(flat), count])
     distributed.all_reduce(total)
     return float(torch.linalg.vector_norm(total[:-1] / total[-1]))
+
+
+def gather_rows(rows: Tensor) -> list[Tensor]:
+    """The rows of each process, in the order of their ranks; this process's are ``rows`` itself.
+
+    Args:
+        rows: ``(N, ...)``; N may differ between processes.
+    """
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return [rows]
+    rank, counts = distributed.get_rank(), [0] * distributed.get_world_size()
+    counts[rank] = len(rows)
+    sizes = torch.tensor(counts, device=rows.device)
+    distributed.all_reduce(sizes)
+    own = rows.detach()
+    padded = own.new_zeros(int(sizes.max()), *own.shape[1:])
+    padded[: len(own)] = own
+    parts = [torch.empty_like(padded) for _ in counts]
+    distributed.all_gather(parts, padded)
+    found = [part[:size] for part, size in zip(parts, sizes.tolist(), strict=True)]
+    found[rank] = rows
+    return found
+
+
+def measure_whole_batch(formula: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+    """The losses of this process's samples by a formula that couples the samples of a batch.
+
+    In several processes the formula sees the samples of all. The rows of other processes are
+    constant. So each loss also gets the derivative of their losses for the rows of this process:
+    the gradient averaged over processes is that of one process with the whole batch.
+
+    Args:
+        formula: Gives each sample's loss ``(N,)`` for the rows of all samples.
+        rows: Tensors ``(N, ...)`` with the rows of this process.
+
+    Example:
+        >>> measure_whole_batch(lambda x: x - x.mean(), torch.tensor([1.0, 3.0]))
+        tensor([-1.,  1.])
+    """
+    parts = [gather_rows(one) for one in rows]
+    if len(parts[0]) == 1:
+        return formula(*rows)
+    rank, size = distributed.get_rank(), len(rows[0])
+    first = sum(len(part) for part in parts[0][:rank])
+    losses = formula(*(torch.cat(part) for part in parts))
+    own = losses[first : first + size]
+    others = losses.sum() - own.sum()
+    return own + (others - others.detach()) / size
 
 
 def _scaled_norm(rows: Tensor, p: float) -> Tensor:

@@ -11,6 +11,7 @@ from torch.nn import functional
 from typing_extensions import override
 
 from rightreasons.core.checks import check_integer
+from rightreasons.core.norms import measure_whole_batch
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.objectives.objective import Term
 from rightreasons.objectives.recipe import recipe
@@ -158,7 +159,7 @@ class CVAR(Term):
     depends on its batch.
 
     Differs from the paper: the plain estimate of a batch, without its multilevel Monte Carlo
-    correction for small batches. In several processes each uses its own part of the batch.
+    correction for small batches. In several processes N counts the samples of all.
 
     Args:
         alpha: Share of the batch that counts, above 0; 1 is plain cross-entropy.
@@ -188,6 +189,9 @@ class CVAR(Term):
     @override
     def forward(self, probe: Probe) -> Tensor:
         losses = functional.cross_entropy(probe.logits, probe.batch.y, reduction="none")
+        return measure_whole_batch(self._keep_largest, losses)
+
+    def _keep_largest(self, losses: Tensor) -> Tensor:
         order = losses.detach().argsort(descending=True, stable=True)
         # Of alpha N samples in all, how much is left for each in this order: 1, ..., 1, a part, 0.
         left = self.alpha * len(losses) - torch.arange(len(losses), device=losses.device)

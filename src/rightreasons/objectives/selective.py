@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from rightreasons.core.checks import check_fraction, positive_float
 from rightreasons.core.model_modes import innermost
+from rightreasons.core.norms import measure_whole_batch
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.models.layers import ABSTENTION, AUXILIARY, SELECTION, side_output
@@ -131,9 +132,8 @@ class SelectiveNet(SideTerm):
     where :math:`\ell_n` is the cross-entropy of the prediction and :math:`g_n` the selection of the
     sample, from 0 to 1. :math:`\bar g` is its mean over the batch and :math:`\ell'_n` the
     cross-entropy of the auxiliary head. Unit: nats; the middle part is a penalty without a unit.
-    The mean over the batch is the paper's loss; a sample's value depends on its batch.
-
-    In several processes each uses its own part of the batch.
+    The mean over the batch is the paper's loss; a sample's value depends on its batch. In several
+    processes the batch is that of all.
 
     Differs from the paper's public code, not from its text: the code does not divide by
     :math:`\bar g`, so that there selecting less lowers the first part by itself.
@@ -162,10 +162,13 @@ class SelectiveNet(SideTerm):
         y = probe.batch.y
         log_selected = functional.logsigmoid(self.recorded(probe, SELECTION)[:, 0])
         risk = functional.cross_entropy(probe.logits, y, reduction="none")
-        # N softmax(log g) is g divided by the mean of g, also where every g is nearly 0.
-        weighted = len(y) * functional.softmax(log_selected, dim=0) * risk
-        missing = (self.coverage - log_selected.exp().mean()).clamp(min=0).square()
         auxiliary = functional.cross_entropy(self.recorded(probe, AUXILIARY), y, reduction="none")
+        return measure_whole_batch(self._combine, log_selected, risk, auxiliary)
+
+    def _combine(self, log_selected: Tensor, risk: Tensor, auxiliary: Tensor) -> Tensor:
+        # N softmax(log g) is g divided by the mean of g, also where every g is nearly 0.
+        weighted = len(risk) * functional.softmax(log_selected, dim=0) * risk
+        missing = (self.coverage - log_selected.exp().mean()).clamp(min=0).square()
         return self.alpha * (weighted + self.weight * missing) + (1 - self.alpha) * auxiliary
 
 

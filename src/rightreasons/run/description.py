@@ -1,16 +1,19 @@
-"""What ``results.json`` says about a run, trained here or taken as it is."""
+"""What ``results.json`` says about a run, and the table of the trials of a repair."""
 
 from __future__ import annotations
 
+import csv
+import io
 import logging
 from dataclasses import asdict
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from rightreasons.core.files import library_versions
+from rightreasons.core.files import library_versions, read_json, write_atomically, write_json
 from rightreasons.datasets import Splits
 from rightreasons.models import LoadedWeights
 from rightreasons.models.own import is_own, short_name
@@ -18,7 +21,14 @@ from rightreasons.run.config import Config
 from rightreasons.strategies import Once
 from rightreasons.training.fit import Fit
 
-__all__ = ["describe_fit", "describe_loading", "describe_run", "describe_strategy"]
+__all__ = [
+    "describe_fit",
+    "describe_loading",
+    "describe_run",
+    "describe_strategy",
+    "read_rows",
+    "write_tried",
+]
 
 logger = logging.getLogger("rightreasons")
 
@@ -105,3 +115,26 @@ def describe_strategy(config: Config, history: list[dict[str, Any]]) -> dict[str
     ]
     name = config.strategy.replace("-", "_")
     return {"strategy": name, "strategy_settings": config.strategy_settings, "stages": stages}
+
+
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    """The rows of all trials that ended, in their order."""
+    files = sorted((folder / "trials").glob("*/trial.json"))
+    rows: list[dict[str, Any]] = [read_json(file) for file in files]
+    return sorted(rows, key=lambda row: int(row["number"]))
+
+
+def write_tried(folder: Path, chosen: int | None = None) -> None:
+    """Write the table of all trials, as JSON and as CSV."""
+    rows = read_rows(folder)
+    write_json(folder / "tried.json", {"chosen": chosen, "trials": rows})
+    names = dict.fromkeys(name for row in rows for name in row["values"])
+    text = io.StringIO()
+    plain = ("number", "method", "state", "keeps", "lr", "epochs", "seconds")
+    writer = csv.writer(text)
+    writer.writerow([*plain, "settings", *names, "reason"])
+    for row in rows:
+        settings = " ".join(f"{name}={value}" for name, value in row["settings"].items())
+        values = [row["values"].get(name, "") for name in names]
+        writer.writerow([*(row[name] for name in plain), settings, *values, row["reason"]])
+    write_atomically(folder / "tried.csv", lambda file: file.write(text.getvalue().encode()))

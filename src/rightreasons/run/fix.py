@@ -25,11 +25,11 @@ from rightreasons.errors import CheckpointMismatchError, InvalidSettingError
 from rightreasons.metrics import RiskCoverage
 from rightreasons.models.weights import weights_like
 from rightreasons.run.config import Config, load_config
-from rightreasons.run.description import describe_run
+from rightreasons.run.description import describe_run, read_rows, write_tried
 from rightreasons.run.examples import write_examples
 from rightreasons.run.methods import find_facts, predict_masks
 from rightreasons.run.run import Run
-from rightreasons.run.search import Clock, parse_box, parse_duration, require_optuna
+from rightreasons.run.search import Clock, Pool, parse_box, parse_duration, require_optuna
 from rightreasons.run.selection import choose, describe_masks, measure_exchange
 from rightreasons.run.shortcuts import (
     Shortcut,
@@ -37,7 +37,7 @@ from rightreasons.run.shortcuts import (
     read_shortcuts,
     with_masks,
 )
-from rightreasons.run.trials import Trials, read_rows, write_tried
+from rightreasons.run.trials import Trials
 from rightreasons.training.distributed import hold
 from rightreasons.training.evaluate import evaluate_parts
 
@@ -60,6 +60,7 @@ def fix_run(
     certificate: float | str | None = None,
     num_trials: int = 20,
     data: Splits | None = None,
+    pool: Pool | None = None,
     progress: bool | None = None,
 ) -> dict[str, Any]:
     """Repair a model that reads a shortcut, and write its weights and everything that was tried.
@@ -93,6 +94,9 @@ def fix_run(
             range of values. None trains for no certificate.
         num_trials: Most trials.
         data: The data, if they are loaded already; masks are added to them.
+        pool: Where trials run at once, from `rightreasons.benchmark.open_backend`; its workers load
+            the data by their name. None runs one trial after the other in this process. Settings
+            of as many trials as run at once are drawn together, from the trials before them.
         progress: Whether to show live lines; None does so on a terminal.
 
     Returns:
@@ -133,12 +137,13 @@ def fix_run(
             first_weights=first_weights,
         )
         try:
-            trials.search(num_trials)
+            trials.search(num_trials, pool)
         except KeyboardInterrupt:
             logger.warning("Stopped. Nothing is lost: the same command goes on with the repair.")
             raise
         watched = read_shortcuts(watch, mask_polarity)
-        return _finish(trials, asked, _rows_to_measure(plain, masked, shortcuts, watched))
+        rows = _rows_to_measure(plain, masked, shortcuts, watched)
+        return _finish(trials, asked, rows, clock)
 
 
 class _Row(NamedTuple):
@@ -150,7 +155,9 @@ class _Row(NamedTuple):
     with_colour: bool = False
 
 
-def _finish(trials: Trials, asked: Mapping[str, Any], matrix: Sequence[_Row]) -> dict[str, Any]:
+def _finish(
+    trials: Trials, asked: Mapping[str, Any], matrix: Sequence[_Row], clock: Clock
+) -> dict[str, Any]:
     """Choose a trial, measure it on test data, and write what was found."""
     folder, judge, original = trials.folder, trials.judge, trials.original
     rows = read_rows(folder)
@@ -182,7 +189,7 @@ def _finish(trials: Trials, asked: Mapping[str, Any], matrix: Sequence[_Row]) ->
         "shortcuts": measured,
         "warnings": find_growth(measured),
         "num_trials": len(rows),
-        "budget": {"seconds": trials.clock.budget, "spent": trials.clock.spent},
+        "budget": {"seconds": clock.budget, "spent": clock.spent},
         "runs": {name: str(one.relative_to(folder)) for name, one in runs.items()},
         "weights": None if chosen is None else "model.safetensors",
     }

@@ -1,4 +1,4 @@
-"""The search for a repair: a journal of trials that survives a kill, and a clock that adds up."""
+"""The search for a repair: a journal of trials that survives a kill, a clock, and who runs them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from torch import nn
 
 from rightreasons.core.files import Unreadable, read_json, write_json
 from rightreasons.errors import InvalidSettingError, MissingExtraError
+from rightreasons.run.config import Config
 from rightreasons.run.methods import Method
 
 __all__ = [
     "Clock",
+    "Deadline",
     "OutOfTime",
+    "Pool",
     "Search",
+    "TrialJob",
     "Turn",
     "parse_box",
     "parse_duration",
@@ -137,7 +142,22 @@ class Clock:
                 return
 
 
-def stop_in_time(model: nn.Module, clock: Clock, reserve: float) -> None:
+class Deadline(NamedTuple):
+    """The end of a budget, for a worker that does not keep the clock.
+
+    Args:
+        at: Time of the day in seconds, as `time.time` gives it.
+    """
+
+    at: float
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that are left."""
+        return self.at - time.time()
+
+
+def stop_in_time(model: nn.Module, clock: Clock | Deadline, reserve: float) -> None:
     """Let a model raise `OutOfTime` in its next pass once the budget, less a reserve, is used."""
 
     def check(module: nn.Module, inputs: object) -> None:
@@ -147,6 +167,39 @@ def stop_in_time(model: nn.Module, clock: Clock, reserve: float) -> None:
 
     check.only_records = True  # type: ignore[attr-defined]
     model.register_forward_pre_hook(check)
+
+
+class Pool(Protocol):
+    """Where trials run at once, such as a backend of `rightreasons.benchmark`."""
+
+    def capacity(self) -> int:
+        """How many can run at once."""
+
+    def submit(self, job: Any) -> None:
+        """Send a `TrialJob`."""
+
+    def wait(self, seconds: float) -> list[tuple[str, Any]]:
+        """Wait for a job; gives addresses and what became of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialJob:
+    """A trial on its way to a worker.
+
+    Args:
+        address: Folder of the trial.
+        config: Configuration of the trial.
+        trials: What the worker makes its own `Trials` from.
+    """
+
+    address: str
+    config: Config
+    trials: dict[str, Any]
+
+    def to_message(self, *, threads: int) -> dict[str, Any]:
+        """What is sent to a worker that runs it with so many threads."""
+        work = {"address": self.address, "config": asdict(self.config), "threads": threads}
+        return {"trial": {**self.trials, **work}}
 
 
 class Turn(NamedTuple):
@@ -207,15 +260,29 @@ class Search:
         waiting = self._optuna.trial.TrialState.WAITING
         return sum(trial.state != waiting for trial in self.study.get_trials(deepcopy=False))
 
-    def unfinished(self) -> Turn | None:
-        """The trial that was begun and did not end, if there is one."""
-        running = self._optuna.trial.TrialState.RUNNING
-        for frozen in self.study.get_trials(deepcopy=False, states=(running,)):
-            return self._suggest(self._optuna.trial.Trial(self.study, frozen._trial_id))
-        return None
+    def next_round(self, size: int, num_trials: int, may_begin: Callable[[], bool]) -> list[Turn]:
+        """The trials that may run at once: those that did not end, then new ones.
 
-    def begin(self) -> Turn:
-        """Begin a trial."""
+        A round has ``size`` trials and is drawn before any of them runs. So what is drawn depends
+        on the rounds before, not on which trial of a round ended first.
+
+        Args:
+            size: Number of trials in a round.
+            num_trials: Most trials in all.
+            may_begin: Whether there is time for another.
+        """
+        running = self._optuna.trial.TrialState.RUNNING
+        turns = [
+            self._suggest(self._optuna.trial.Trial(self.study, frozen._trial_id))
+            for frozen in self.study.get_trials(deepcopy=False, states=(running,))
+        ]
+        while not turns or self.num_begun % size:
+            if self.num_begun >= num_trials or not may_begin():
+                break
+            turns.append(self._begin())
+        return turns
+
+    def _begin(self) -> Turn:
         self._seed(self.num_begun)
         return self._suggest(self.study.ask())
 

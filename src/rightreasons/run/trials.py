@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import logging
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+from rich.progress import TimeElapsedColumn
 from torch import nn
 
-from rightreasons.core.files import read_json, writable_folder, write_atomically, write_json
+from rightreasons.core.files import read_json, writable_folder, write_json
+from rightreasons.core.progress import live_bar
 from rightreasons.datasets import Dataset, Splits
 from rightreasons.datasets.dataset import spread_over_classes
 from rightreasons.datasets.wrappers import select
@@ -21,20 +22,33 @@ from rightreasons.errors import InvalidSettingError, OutputError, RightReasonsEr
 from rightreasons.objectives.recipes import RECIPES
 from rightreasons.run.adopt import adopt_run
 from rightreasons.run.config import AS_IT_IS, Config, load_config, save_config
-from rightreasons.run.description import describe_fit
+from rightreasons.run.description import describe_fit, read_rows, write_tried
 from rightreasons.run.methods import Facts, choose_methods, configure
-from rightreasons.run.search import Clock, OutOfTime, Search, Turn, stop_in_time
+from rightreasons.run.search import (
+    Clock,
+    Deadline,
+    OutOfTime,
+    Pool,
+    Search,
+    TrialJob,
+    Turn,
+    stop_in_time,
+)
 from rightreasons.run.selection import Judge
 from rightreasons.strategies.strategy import resume_files
+from rightreasons.training.distributed import hold
 from rightreasons.training.fit import fit
 
-__all__ = ["Trials", "read_rows", "write_tried"]
+__all__ = ["Trials", "run_trial"]
 
 TIMED_UPDATES = 4
 SHARE_OF_REST = 1 / 3
 """Largest share of the time that is left which the epochs of one trial are chosen for."""
 LEAST_RESERVE, MEASURED_AGAIN = 1.0, 1.8
 """What is kept for the end: seconds, and multiples of the time of the first measurement."""
+
+WAIT_SECONDS, PATIENCE_SECONDS = 0.5, 60.0
+"""How often a running round is looked at, and how long a worker waits for a folder in use."""
 
 logger = logging.getLogger("rightreasons")
 
@@ -59,7 +73,7 @@ class Trials:
     config: Config
     data: Splits
     facts: Facts
-    clock: Clock
+    clock: Clock | Deadline
     keep: float
     epsilon: float | None
     progress: bool | None
@@ -94,44 +108,64 @@ class Trials:
             raise InvalidSettingError("Expected validation data, but got none. Hold some out.")
         return self.data.val
 
-    def search(self, num_trials: int) -> None:
-        """Run trials until their number or the budget is used up."""
+    def search(self, num_trials: int, pool: Pool | None = None) -> None:
+        """Run trials until their number or the budget is used up.
+
+        Args:
+            num_trials: Most trials.
+            pool: Where the trials of a round run at once; None runs one after the other here.
+        """
         journal, seed = self.folder / "trials.journal", self.config.seed
         search = Search(journal, self.methods, lr=self.config.lr, seed=seed)
-        while True:
-            turn = search.unfinished()
-            if turn is None:
-                if search.num_begun >= num_trials or self.clock.remaining <= self.reserve:
-                    break
-                turn = search.begin()
-            row = self._try(turn)
-            search.end(turn, row["state"], row["values"].get("score"))
-            write_tried(self.folder)
-            logger.info("Trial %d, %s: %s.", turn.number, turn.method.name, _say(row))
+        size = 1 if pool is None else pool.capacity()
 
-    def _try(self, turn: Turn) -> dict[str, Any]:
-        """Run one trial, or read how it ended if only the journal misses that."""
-        folder = self.folder / "trials" / f"{turn.number:03}-{turn.method.name}"
-        if (folder / "trial.json").exists():
-            row: dict[str, Any] = read_json(folder / "trial.json")
-            return row
-        writable_folder(folder)
-        if (folder / "config.yaml").exists():
-            config = load_config(folder)
-        else:
-            epochs = self._affordable_epochs(turn)
-            first = self.first_weights
-            config = configure(
-                self.config, turn.method, turn.values, epochs=epochs, first_weights=first
-            )
-            save_config(folder, config)
+        def may_begin() -> bool:
+            return self.clock.remaining > self.reserve
+
+        while turns := search.next_round(size, num_trials, may_begin):
+            folders = [self._prepare(turn) for turn in turns]
+            missing = [one for one in folders if not (one / "trial.json").exists()]
+            if pool is None:
+                for folder in missing:
+                    self._note(folder, self.run(load_config(folder), folder))
+            else:
+                self._run_in(pool, missing, size)
+            for turn, folder in zip(turns, folders, strict=True):
+                row = read_json(folder / "trial.json")
+                search.end(turn, row["state"], row["values"].get("score"))
+                write_tried(self.folder)
+                logger.info("Trial %d, %s: %s.", turn.number, turn.method.name, _say(row))
+
+    def _prepare(self, turn: Turn) -> Path:
+        """Make the folder of a trial, with its configuration."""
+        folder = writable_folder(self.folder / "trials" / f"{turn.number:03}-{turn.method.name}")
+        if not (folder / "config.yaml").exists():
+            more: dict[str, Any] = {
+                "epochs": self._affordable_epochs(turn),
+                "first_weights": self.first_weights,
+            }
+            save_config(folder, configure(self.config, turn.method, turn.values, **more))
+        return folder
+
+    def _note(self, folder: Path, result: Mapping[str, Any]) -> None:
+        """Write the row of a trial that ended, and remove what only an unfinished one needs."""
+        config, (number, _, method) = load_config(folder), folder.name.partition("-")
         row = {
-            "number": turn.number,
-            "method": turn.method.name,
+            "number": int(number),
+            "method": method,
             "folder": str(folder.relative_to(self.folder)),
             "settings": {**config.settings, **config.strategy_settings},
             "lr": config.lr,
             "epochs": config.epochs,
+            **result,
+        }
+        write_json(folder / "trial.json", row)
+        for file in resume_files(folder):
+            file.unlink(missing_ok=True)
+
+    def run(self, config: Config, folder: Path) -> dict[str, Any]:
+        """Train and measure a trial; the part of its row that tells how it ended."""
+        row: dict[str, Any] = {
             "state": "finished",
             "reason": "",
             "values": {},
@@ -150,10 +184,37 @@ class Trials:
             raise
         except RightReasonsError as error:
             row |= {"state": "failed", "reason": str(error)}
-        write_json(folder / "trial.json", row)
-        for file in resume_files(folder):
-            file.unlink(missing_ok=True)
         return row
+
+    def _run_in(self, pool: Pool, folders: Sequence[Path], size: int) -> None:
+        """Run trials at once; only this process writes their rows."""
+        about = {
+            "folder": str(self.folder.resolve()),
+            "config": asdict(self.config.with_whole_paths()),
+            "facts": asdict(self.facts),
+            "deadline": time.time() + self.clock.remaining,
+            "keep": self.keep,
+            "epsilon": self.epsilon,
+            "first_weights": self.first_weights,
+            "data_sha256": self.data.digest(),
+        }
+        waiting, running = [*folders], set[str]()
+        with live_bar(TimeElapsedColumn(), show=self.progress) as bar:
+            task = bar.add_task("trials of this round", total=len(folders))
+            while waiting or running:
+                while waiting and len(running) < size:
+                    folder = waiting.pop(0)
+                    config = load_config(folder)
+                    pool.submit(TrialJob(address=str(folder), config=config, trials=about))
+                    running.add(str(folder))
+                for address, outcome in pool.wait(WAIT_SECONDS):
+                    if outcome.refused:
+                        raise InvalidSettingError(outcome.refused)
+                    failed = {"state": "failed", "reason": outcome.error, "values": {}}
+                    failed |= {"keeps": False, "seconds": 0.0}
+                    self._note(Path(address), failed if outcome.error else outcome.results)
+                    running.remove(address)
+                    bar.advance(task)
 
     def _train(self, config: Config, folder: Path) -> tuple[nn.Module, float]:
         objective, strategy = config.build_objective(), config.build_strategy()
@@ -199,27 +260,51 @@ class Trials:
         return float(read_json(path)["seconds_per_update"])
 
 
-def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """The rows of all trials that ended, in their order."""
-    files = sorted((folder / "trials").glob("*/trial.json"))
-    rows: list[dict[str, Any]] = [read_json(file) for file in files]
-    return sorted(rows, key=lambda row: int(row["number"]))
+_workers: dict[str, Trials] = {}
+"""The repair that this worker process works for, by its folder."""
 
 
-def write_tried(folder: Path, chosen: int | None = None) -> None:
-    """Write the table of all trials, as JSON and as CSV."""
-    rows = read_rows(folder)
-    write_json(folder / "tried.json", {"chosen": chosen, "trials": rows})
-    names = dict.fromkeys(name for row in rows for name in row["values"])
-    text = io.StringIO()
-    plain = ("number", "method", "state", "keeps", "lr", "epochs", "seconds")
-    writer = csv.writer(text)
-    writer.writerow([*plain, "settings", *names, "reason"])
-    for row in rows:
-        settings = " ".join(f"{name}={value}" for name, value in row["settings"].items())
-        values = [row["values"].get(name, "") for name in names]
-        writer.writerow([*(row[name] for name in plain), settings, *values, row["reason"]])
-    write_atomically(folder / "tried.csv", lambda file: file.write(text.getvalue().encode()))
+def run_trial(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a trial in a worker process; gives what `Trials.run` gives.
+
+    The data are loaded by their path, once, and compared with the driver's.
+
+    Raises:
+        InvalidSettingError: This machine has other data, or does not see the driver's folder.
+    """
+    folder = Path(message["folder"])
+    if not (folder / "original.json").exists():
+        raise InvalidSettingError(
+            f"Expected the folder of the repair, {folder}, on every node, but a worker does not "
+            "see it. Use a folder that all nodes share (--out)."
+        )
+    torch.set_num_threads(message["threads"])
+    deadline = Deadline(message["deadline"])
+    if str(folder) not in _workers:
+        config = Config(**message["config"])
+        data = config.load_data()
+        if data.digest() != message["data_sha256"]:
+            raise InvalidSettingError(
+                f"Expected the driver's data for {config.data} in every worker, but a worker has "
+                "others. Give data that can be loaded by their name and folder, the same on every "
+                "node."
+            )
+        _workers.clear()
+        _workers[str(folder)] = Trials(
+            folder=folder,
+            config=config,
+            data=data,
+            facts=Facts(**message["facts"]),
+            clock=deadline,
+            keep=message["keep"],
+            epsilon=message["epsilon"],
+            progress=False,
+            first_weights=message["first_weights"],
+        )
+    trials, place = _workers[str(folder)], folder / "trials" / Path(message["address"]).name
+    trials.clock = deadline
+    with hold(place, patience=PATIENCE_SECONDS):  # a worker of a killed driver may still save
+        return trials.run(load_config(place), place)
 
 
 def _say(row: Mapping[str, Any]) -> str:

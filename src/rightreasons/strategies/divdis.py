@@ -11,6 +11,7 @@ from torch.nn import functional
 from typing_extensions import override
 
 from rightreasons.core.checks import check_choice, positive_float
+from rightreasons.core.norms import measure_whole_batch
 from rightreasons.datasets import Dataset, as_dataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.models.surgery import last_linear, read_inputs
@@ -121,13 +122,17 @@ class Disagreement(Term):
     def forward(self, probe: Probe) -> Tensor:
         y = probe.batch.y
         heads = (probe.logits, probe.activations["second"])
-        task = sum(functional.cross_entropy(head, y, reduction="none") for head in heads) / 2
+        first, second = (functional.cross_entropy(head, y, reduction="none") for head in heads)
+        task = (first + second) / 2
         rows = torch.randint(len(self.unlabelled), (len(y),))
         unlabelled = move_to_model(self.unlabelled.take(rows), probe.model)
         settings = {"create_graph": probe.create_graph, "layers": probe.layers}
         other = Probe.at_test_time(probe.model, unlabelled, **settings)
         first = functional.softmax(other.logits, dim=1)
         second = functional.softmax(other.activations["second"], dim=1)
+        return measure_whole_batch(self._combine, task, first, second)
+
+    def _combine(self, task: Tensor, first: Tensor, second: Tensor) -> Tensor:
         frequency = self.frequency.to(first)
         divergence = sum(
             (mean * ((mean + TINY).log() - (frequency + TINY).log())).sum()

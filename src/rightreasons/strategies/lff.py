@@ -11,6 +11,7 @@ from torch.nn import functional
 from typing_extensions import override
 
 from rightreasons.core.checks import check_fraction, positive_float
+from rightreasons.core.norms import gather_rows
 from rightreasons.datasets import Dataset
 from rightreasons.errors import InvalidBatchError
 from rightreasons.objectives import Objective, Term, with_task
@@ -74,7 +75,9 @@ class RelativeDifficulty(Term):
         before = self.averages[index].to(both)
         average = torch.where(before.isnan(), both, torch.lerp(both, before, self.decay))
         if self.training and torch.is_grad_enabled():
-            self.averages[index] = average.to(self.averages)
+            # Another process may have these samples in the next epoch.
+            rows, values = (torch.cat(gather_rows(one)) for one in (index, average))
+            self.averages[rows] = values.to(self.averages)
         return average
 
 

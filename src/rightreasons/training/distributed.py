@@ -139,7 +139,7 @@ def gather(fabric: Fabric, value: Any) -> list[Any]:
 
 
 @contextmanager
-def hold(path: Path | None) -> Iterator[None]:
+def hold(path: Path | None, *, patience: float = 0.1) -> Iterator[None]:
     """Let no other process write to a folder, or to a file, while the context lasts.
 
     The kernel frees the lock of a process that ends, however it ends. If several processes train
@@ -147,6 +147,7 @@ def hold(path: Path | None) -> Iterator[None]:
 
     Args:
         path: A folder, which exists, or a file in a folder that exists; None holds nothing.
+        patience: Seconds to wait for it; a little, since another process may just remove the file.
 
     Raises:
         OutputError: Another process, or another thread, holds it; the message says who.
@@ -160,7 +161,7 @@ def hold(path: Path | None) -> Iterator[None]:
     holder = file.with_name(f"{file.name}.holder")
     lock = FileLock(file)
     try:
-        lock.acquire(timeout=0.1)  # again, if another process just removed the file
+        lock.acquire(timeout=patience)
     except Timeout:
         raise _in_use(path, holder) from None
     except OSError as error:
