@@ -35,6 +35,7 @@ from rightreasons.probe.embeddings import (
     rows_for_batch,
 )
 from rightreasons.probe.masked import MaskedFeatures
+from rightreasons.probe.window import find_trunk
 from rightreasons.types import Batch, Target
 
 __all__ = ["Need", "Probe", "move_to_model", "strongest_need"]
@@ -101,15 +102,18 @@ class Probe:
         # With a split net the gradient at the first layer's output is enough: the input needs none.
         splits = needs_gradient == "inside" and batch.mask is not None and not batch.x.requires_grad
         self._split = split_at_first_layer(innermost(model), batch.x) if splits else None
+        finds_trunk = splits and self._split is None and not self._is_text
+        self._trunk = find_trunk(innermost(model), batch.x, batch.mask) if finds_trunk else None
         self._first_output: dict[str, Tensor] = {}
         self._embedded = EmbeddingOutput(needs_gradient=bool(needs_gradient))
         if not self._is_text:
-            self._features = batch.x if self._split is not None else self._differentiable(batch.x)
+            enters_later = self._split is not None or self._trunk is not None
+            self._features = batch.x if enters_later else self._differentiable(batch.x)
         elif features is not None:
             self._embedded.given = self._differentiable(features)
             self._embedded.reach_weights = create_graph and not features.requires_grad
         logits = self._forward()
-        first = None if self._split is None else self._first_output[self._split.name]
+        first = self._first_output[self._entry[-1]] if self._entry else None
         self._pass = DifferentiablePass(logits, batch.y, self._features, first, create_graph)
 
     @property
@@ -175,6 +179,7 @@ class Probe:
         probe = copy(self)
         probe._masked, probe._results = None, {}
         probe._needs_gradient, probe._split, probe._first_output = False, None, {}
+        probe._trunk = None
         probe._features = self._features.detach()
         logits = self.logits.detach()
         probe._pass = DifferentiablePass(
@@ -217,11 +222,31 @@ class Probe:
                 batch=self.batch,
                 mask=mask.expand(-1, *shape).flatten(1).index_select(1, touched),
                 y=self.batch.y,
-                nominal_gradient=self._pass.gradient_at_net_input,
+                nominal_gradient=self._nominal_gradient,
                 max_rows=self.max_rows,
                 in_training=self.create_graph,
             )
         return self._masked
+
+    @property
+    def _entry(self) -> tuple[str, ...]:
+        """Names of the layers behind whose last one gradients are taken; none for the input."""
+        if self._trunk is not None:
+            return self._trunk.names
+        return () if self._split is None else (self._split.name,)
+
+    @property
+    def _nominal_gradient(self) -> Callable[[Target], Tensor]:
+        """The gradient that the masked features read, without a reference to this probe."""
+        trunk, outputs, tensors = self._trunk, self._first_output, self._pass
+        if trunk is None:
+            return tensors.gradient_at_net_input
+
+        def gradient(target: Target) -> Tensor:
+            behind = tensors.gradient_at_net_input(target)
+            return trunk.input_gradient(behind, tensors.features, outputs)
+
+        return gradient
 
     def once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
         """The result of ``compute``, once for this pass: terms with the same key share it."""
@@ -351,9 +376,8 @@ class Probe:
                 contexts.enter_context(out_of_place(self.model))
             core = innermost(self.model)
             contexts.enter_context(record_outputs(core, self._layers, self._activations))
-            first = [self._split.name] if self._split else []
             contexts.enter_context(
-                record_outputs(core, first, self._first_output, differentiable=True)
+                record_outputs(core, self._entry, self._first_output, differentiable=True)
             )
             if self._is_text:
                 contexts.enter_context(read_embeddings(core, self.batch, self._embedded))
