@@ -3,11 +3,12 @@
     OMP_NUM_THREADS=1 python benchmarks/beside_others.py [--parts steps peers ...]
         [--out benchmarks/results/beside_others.json]
 
-Five parts. ``steps``: a step of each recipe beside cross-entropy, beside its formula by hand, and
+Six parts. ``steps``: a step of each recipe beside cross-entropy, beside its formula by hand, and
 beside the way of R4's public code. ``peers``: explainers, attacks and measures of other libraries.
 A library that is not installed is left out, and the command that installs it is printed. ``jobs``:
 evaluation, certification and audit for 1,000 samples. ``growth``: time against the size of the
-problem. ``passes``: where the time goes. ``compile``: steps with compile=True.
+problem. ``passes``: where the time goes. ``compile``: steps whose
+gradient is taken in a compiled graph.
 
 Each round runs every step once, in turn. The clock is the time of this process, on one thread. So
 other programs disturb little. A part that is measured again replaces its rows in ``--out``.
@@ -25,7 +26,7 @@ from typing import Any
 import torch
 
 import timing
-from beside import growth, measure, passes, peers, whole_jobs
+from beside import compiled, growth, measure, passes, peers, whole_jobs
 from beside.by_hand import BY_HAND, of_embeddings, plain
 from beside.cases import Case, cases
 from beside.public_way import PUBLIC, SAME_NUMBERS
@@ -86,6 +87,7 @@ PARTS: dict[str, Callable[..., Any]] = {
     "jobs": whole_jobs.measure_jobs,
     "growth": growth.measure_growth,
     "passes": passes.measure_passes,
+    "compile": compiled.measure_compiled,
 }
 BY_NET = ("steps", "passes")
 """Parts whose rows belong to nets, of which some can be measured again."""
