@@ -19,7 +19,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,11 @@ from beside.public_way import PUBLIC, SAME_NUMBERS
 PLAIN, HAND, OURS, THEIRS = "cross-entropy", "by hand", "recipe", "public code"
 
 
-def measure_steps(nets: Sequence[str] = ()) -> list[dict[str, Any]]:
+def measure_steps(chosen: Callable[[str, str], bool]) -> list[dict[str, Any]]:
     """A row for each net and recipe, with ratios to cross-entropy and to the step by hand."""
     rows = []
     for name, case in cases().items():
-        for recipe in case.recipes if not nets or name in nets else ():
+        for recipe in (one for one in case.recipes if chosen(name, one)):
             torch.manual_seed(0)
             rows.append({"net": name, "samples": len(case.batch), **step_row(name, case, recipe)})
             print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
@@ -97,6 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--nets", nargs="+", choices=cases(scale=0), default=[])
+    parser.add_argument("--recipes", nargs="+", default=[])
     parser.add_argument("--axes", nargs="+", choices=growth.AXES, default=list(growth.AXES))
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
@@ -104,11 +105,15 @@ def main() -> None:
         has_rows = options.out is not None and options.out.exists()
         before = json.loads(options.out.read_text()) if has_rows else {}
         if part in BY_NET:
-            rows = PARTS[part](options.nets)
-            measured = {row["net"] for row in rows}
-            kept = [row for row in before.get(part, []) if row["net"] not in measured]
-            order = list(cases(scale=0))
-            found = sorted([*kept, *rows], key=lambda row: order.index(row["net"]))
+            rows = PARTS[part](
+                lambda net, recipe: (
+                    (not options.nets or net in options.nets)
+                    and (not options.recipes or recipe in options.recipes)
+                )
+            )
+            known = {(row["net"], row["recipe"]): row for row in [*before.get(part, []), *rows]}
+            order = [(net, one) for net, case in cases(scale=0).items() for one in case.recipes]
+            found = [known[key] for key in order if key in known]
         elif part == "growth":
             found = {**before.get(part, {}), **PARTS[part](options.axes)}
         else:

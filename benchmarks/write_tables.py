@@ -4,7 +4,8 @@
 
 The pages are docs/results/<paper>.md, benchmarks/results/<paper>/tables.md, promises.md, repair.md,
 speed.md, texts_and_tables.md and foreign_models.md in docs/reference, and README.md, which shows
-the defaults. A page has three kinds of places. The first takes what `rightreasons bench show` prints:
+the defaults. A page has three kinds of places. The first takes what `rightreasons bench show`
+prints:
 
     <!-- bench show r4-table1 --out benchmarks/results/r4 -->
     <!-- end -->

@@ -6,7 +6,7 @@ input, and one for the gradient of its weights. So cross-entropy needs three.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -66,7 +66,7 @@ NEEDED: dict[str, float] = {
     "smooth_r3": TASK + 3 * (GRADIENT + SECOND + BACK),
     "rand_r4": TASK + 5 * GRADIENT + GRADIENT + SECOND + BACK,
     "adv_r4": TASK + 3 * (GRADIENT + 2) + GRADIENT + GRADIENT + SECOND + BACK,
-    "pgd_ex": TASK + 5 * GRADIENT + TASK,
+    "pgd_ex": TASK + 5 * GRADIENT + 1 + TASK,
     "at_fgsm": TASK + 1 + TASK,
     "at_pgd": 5 * GRADIENT + TASK,
     "score_matching": TASK + 1 + SECOND + 2 * TASK,
@@ -79,14 +79,14 @@ NEEDED: dict[str, float] = {
 """Passes that the formula of a recipe needs with its defaults, for a net of one cost a layer."""
 
 
-def measure_passes(nets: Sequence[str] = ()) -> list[dict[str, Any]]:
+def measure_passes(chosen: Callable[[str, str], bool]) -> list[dict[str, Any]]:
     """A row for each net and recipe."""
     torch.manual_seed(0)
     return [
         row(name, case, recipe)
         for name, case in cases().items()
-        if not nets or name in nets
         for recipe in case.recipes
+        if chosen(name, recipe)
     ]
 
 

@@ -87,10 +87,9 @@ class Probe:
         max_rows: int | None = None,
         features: Tensor | None = None,
     ) -> None:
-        self._model = model
         self._is_text = not batch.x.is_floating_point()
-        self._batch = batch if features is None or self._is_text else batch.with_(x=features)
-        batch = self._batch
+        batch = batch if features is None or self._is_text else batch.with_(x=features)
+        self._model, self._batch = model, batch
         self._needs_gradient = needs_gradient
         self._create_graph = create_graph
         self._layers = tuple(layers)
@@ -102,19 +101,20 @@ class Probe:
         # With a split net the gradient at the first layer's output is enough: the input needs none.
         splits = needs_gradient == "inside" and batch.mask is not None and not batch.x.requires_grad
         self._split = split_at_first_layer(innermost(model), batch.x) if splits else None
-        finds_trunk = splits and self._split is None and not self._is_text
-        self._trunk = find_trunk(innermost(model), batch.x, batch.mask) if finds_trunk else None
+        later = splits and self._split is None
+        trunk = find_trunk(innermost(model), batch.x, batch.mask) if later else None
+        self._entry = trunk.names if trunk else (self._split.name,) if self._split else ()
         self._first_output: dict[str, Tensor] = {}
         self._embedded = EmbeddingOutput(needs_gradient=bool(needs_gradient))
         if not self._is_text:
-            enters_later = self._split is not None or self._trunk is not None
-            self._features = batch.x if enters_later else self._differentiable(batch.x)
+            self._features = batch.x if self._entry else self._differentiable(batch.x)
         elif features is not None:
             self._embedded.given = self._differentiable(features)
             self._embedded.reach_weights = create_graph and not features.requires_grad
         logits = self._forward()
         first = self._first_output[self._entry[-1]] if self._entry else None
         self._pass = DifferentiablePass(logits, batch.y, self._features, first, create_graph)
+        self._pass.trunk, self._pass.trunk_outputs = trunk, self._first_output
 
     @property
     def model(self) -> nn.Module:
@@ -179,7 +179,6 @@ class Probe:
         probe = copy(self)
         probe._masked, probe._results = None, {}
         probe._needs_gradient, probe._split, probe._first_output = False, None, {}
-        probe._trunk = None
         probe._features = self._features.detach()
         logits = self.logits.detach()
         probe._pass = DifferentiablePass(
@@ -222,31 +221,11 @@ class Probe:
                 batch=self.batch,
                 mask=mask.expand(-1, *shape).flatten(1).index_select(1, touched),
                 y=self.batch.y,
-                nominal_gradient=self._nominal_gradient,
+                nominal_gradient=self._pass.gradient_at_net_input,
                 max_rows=self.max_rows,
                 in_training=self.create_graph,
             )
         return self._masked
-
-    @property
-    def _entry(self) -> tuple[str, ...]:
-        """Names of the layers behind whose last one gradients are taken; none for the input."""
-        if self._trunk is not None:
-            return self._trunk.names
-        return () if self._split is None else (self._split.name,)
-
-    @property
-    def _nominal_gradient(self) -> Callable[[Target], Tensor]:
-        """The gradient that the masked features read, without a reference to this probe."""
-        trunk, outputs, tensors = self._trunk, self._first_output, self._pass
-        if trunk is None:
-            return tensors.gradient_at_net_input
-
-        def gradient(target: Target) -> Tensor:
-            behind = tensors.gradient_at_net_input(target)
-            return trunk.input_gradient(behind, tensors.features, outputs)
-
-        return gradient
 
     def once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
         """The result of ``compute``, once for this pass: terms with the same key share it."""
@@ -407,6 +386,5 @@ def strongest_need(needs: Iterable[Need]) -> Need:
 
 def move_to_model(batch: Batch, model: nn.Module) -> Batch:
     """The batch on the device of the model's parameters and in their precision."""
-    floating = (weight for weight in model.parameters() if weight.is_floating_point())
-    first = next(floating, None)
+    first = next((one for one in model.parameters() if one.is_floating_point()), None)
     return batch if first is None else batch.to(first.device, first.dtype)
