@@ -43,7 +43,7 @@ def test_every_paper_has_findings_and_tables(write_tables):
 
 
 @pytest.mark.parametrize(
-    "paper", [*PAPERS, "foreign_models", "promises", "repair", "texts_and_tables"]
+    "paper", [*PAPERS, "foreign_models", "promises", "repair", "speed", "texts_and_tables"]
 )
 def test_pages_are_up_to_date(write_tables, paper):
     """Also: every suite of a paper has its table, and every number is used."""
@@ -221,3 +221,17 @@ def test_claims_that_the_pages_make_in_words(suite, variant, measure, methods):
         pytest.skip(f"{suite} is not run yet")
     means = [one["mean"] for one in found]
     assert means == sorted(means)
+
+
+def test_speed_keeps_to_its_bounds():
+    found = figures("beside_others")
+    steps = {(row["net"], row["recipe"]): row for row in found["steps"]}
+    assert steps["LeNet", "r3"]["beside cross-entropy"] <= 2.0
+    assert steps["ResNet-18", "r3"]["beside cross-entropy"] <= 2.4
+    assert steps["LeNet", "counterexamples"]["beside cross-entropy"] <= 1.1
+    assert found["jobs"]["certify full range, ibp, MLP"]["times faster"] >= 10
+    assert {row["library"] for row in found["peers"]["rows"]} == {
+        *("captum", "zennit", "foolbox", "torchattacks", "quantus")
+    }
+    assert not found["peers"]["not installed"]
+    assert {row["net"] for row in found["passes"]} == {row["net"] for row in found["steps"]}

@@ -159,16 +159,18 @@ def worst_value(
     sign = 1.0 if largest else -1.0
     best = masked.values.detach()
     best_values = sign * target(masked.at(best).logits, masked.y).detach()
-    for start in draw_points(interval, num_restarts):
-        point = start
+    for point in draw_points(interval, num_restarts):
         for step in range(num_steps + 1):
-            point = point.detach().requires_grad_()
-            with torch.enable_grad():
+            is_last = step == num_steps  # nobody goes on from the last point: it needs no slope
+            point = point.detach().requires_grad_(not is_last)
+            with torch.set_grad_enabled(not is_last):
                 values = sign * target(masked.at(point).logits, masked.y)
-                (slope,) = torch.autograd.grad(values.sum(), point)
             better = values.detach() > best_values
             best = torch.where(better[:, None], point.detach(), best)
             best_values = torch.where(better, values.detach(), best_values)
+            if is_last:
+                break
+            (slope,) = torch.autograd.grad(values.sum(), point)
             fraction = step_size * (1 - 0.9 * step / max(1, num_steps)) if step else 1.0
             stride = fraction * (upper - lower)
             point = torch.addcmul(point.detach(), stride, slope.sign()).clamp(lower, upper)

@@ -85,12 +85,12 @@ def sample_noise(
         >>> both.shape, torch.equal(both[:, 1:], alone)
         (torch.Size([2, 2, 3]), True)
     """
-    draw = torch.rand if kind == "uniform" else torch.randn
+    draw = Tensor.uniform_ if kind == "uniform" else Tensor.normal_
     generator = torch.Generator()
     noise = torch.empty(len(index), num_draws, *shape)
-    for row, number in enumerate(index.tolist()):
+    for row, number in zip(noise.unbind(), index.tolist(), strict=True):
         generator.manual_seed(_mix(seed, number))
-        noise[row] = draw((num_draws, *shape), generator=generator)
+        draw(row, generator=generator)
     return noise.transpose(0, 1).to(index.device)
 
 

@@ -218,10 +218,11 @@ class Replacement:
             donors = self._donors
             own, index = donors.index.to(draws.device), batch.index  # type: ignore[union-attr]
         # A sample that is among the donors skips itself: the numbers behind it move up by one.
-        where = (own[None] == index[:, None]).to(draws.device)  # (N, D)
-        is_donor = where.any(dim=1) & (len(own) > 1)
+        sorted_own, order = own.sort(stable=True)
+        place = torch.searchsorted(sorted_own, index.to(own)).clamp(max=len(own) - 1)
+        is_donor = (sorted_own[place] == index.to(own)) & (len(own) > 1)
         drawn = (draws * (len(own) - is_donor.long())).long()
-        drawn += (is_donor & (drawn >= where.long().argmax(dim=1))).long()
+        drawn += (is_donor & (drawn >= order[place])).long()
         return donors[drawn.clamp(max=len(own) - 1).to(donors.x.device)].to(batch.x.device)
 
     def _choose(self, seen: list[Batch]) -> Source:
@@ -269,16 +270,25 @@ def move_content(x: Tensor, mask: Tensor, donor_x: Tensor, donor_mask: Tensor) -
     """
     if x.ndim != 4:
         return torch.lerp(x, donor_x, mask.expand_as(x))
-    rows = _stretch(_extent(mask, 3), _extent(donor_mask, 3), x.shape[2])  # (N, H)
-    columns = _stretch(_extent(mask, 2), _extent(donor_mask, 2), x.shape[3])  # (N, W)
+    mask, donor_mask = (one.expand(-1, -1, *x.shape[2:]) for one in (mask, donor_mask))
+    own, donor = ([one.amax(dim=(1, across)) for across in (3, 2)] for one in (mask, donor_mask))
+    # Masks are often small: only a window that holds each is read and written.
+    rows, columns = (_window(one) for one in own)  # (N, h), (N, w)
     sample = torch.arange(len(x), device=x.device)[:, None, None]
-    at = (sample, slice(None), rows[:, :, None], columns[:, None, :])
-    moved = donor_x[at].permute(0, 3, 1, 2)
-    moved_mask = donor_mask.expand(-1, donor_mask.shape[1], *x.shape[2:])[at].permute(0, 3, 1, 2)
-    covers_all = bool((moved_mask[(mask > 0).expand_as(moved_mask)] == 1).all())
-    content = moved if covers_all else torch.lerp(fill_in(x, mask), moved, moved_mask.expand_as(x))
-    has_donor = (donor_mask > 0).flatten(1).any(dim=1).reshape(-1, 1, 1, 1)
-    return torch.where(has_donor & (mask > 0), torch.lerp(x, content, mask.expand_as(x)), x)
+    here = (sample, slice(None), rows[:, :, None], columns[:, None, :])
+    rows, columns = (
+        _stretch(places, _extent(one), _extent(other), one.shape[1])
+        for places, one, other in zip((rows, columns), own, donor, strict=True)
+    )
+    there = (sample, slice(None), rows[:, :, None], columns[:, None, :])
+    old, share, content, known = x[here], mask[here], donor_x[there], donor_mask[there]
+    if not bool((known[(share > 0).expand_as(known)] == 1).all()):
+        content = torch.lerp(fill_in(x, mask)[here], content, known.expand_as(content))
+    has_donor = (donor[0] > 0).any(dim=1).reshape(-1, 1, 1, 1)
+    moved = x.clone()
+    new = torch.lerp(old, content, share.expand_as(old))
+    moved[here] = torch.where(has_donor & (share > 0), new, old)
+    return moved
 
 
 def fill_in(x: Tensor, mask: Tensor) -> Tensor:
@@ -324,20 +334,31 @@ def _pull(total: Tensor, kept: Tensor) -> Tensor:
     return torch.lerp(grown, own, kept)
 
 
-def _extent(mask: Tensor, across: int) -> tuple[Tensor, Tensor]:
-    """First and last masked place along the axis that is left, ``(N,)`` each."""
-    solid = mask >= mask.flatten(1).amax(dim=1).reshape(-1, 1, 1, 1) / 2
-    masked = (solid & (mask > 0)).any(dim=1).any(dim=across - 1)  # (N, L)
-    first = masked.long().argmax(dim=1)
-    last = masked.shape[1] - 1 - masked.flip(1).long().argmax(dim=1)
-    return first, last
+def _window(profile: Tensor) -> Tensor:
+    """Neighbouring places that hold every masked one of a sample, ``(N, L) -> (N, l)``."""
+    first, last = _ends(profile > 0)
+    is_masked = (profile > 0).any(dim=1)
+    size = int(torch.where(is_masked, last - first + 1, 1).max()) if len(profile) else 1
+    first = torch.where(is_masked, first, 0).clamp(max=profile.shape[1] - size)
+    return first[:, None] + torch.arange(size, device=profile.device)
 
 
-def _stretch(own: tuple[Tensor, Tensor], donor: tuple[Tensor, Tensor], length: int) -> Tensor:
-    """For each place of the samples the place in the donor's box, ``(N, length)``."""
+def _extent(profile: Tensor) -> tuple[Tensor, Tensor]:
+    """First and last place with at least half of the mask's largest value, ``(N,)`` each."""
+    return _ends((profile >= profile.amax(dim=1, keepdim=True) / 2) & (profile > 0))
+
+
+def _ends(places: Tensor) -> tuple[Tensor, Tensor]:
+    first = places.long().argmax(dim=1)
+    return first, places.shape[1] - 1 - places.flip(1).long().argmax(dim=1)
+
+
+def _stretch(
+    places: Tensor, own: tuple[Tensor, Tensor], donor: tuple[Tensor, Tensor], length: int
+) -> Tensor:
+    """For each place of the samples the place in the donor's box, ``(N, l)``."""
     size, donor_size = own[1] - own[0] + 1, donor[1] - donor[0] + 1
-    places = torch.arange(length, device=size.device)[None] - own[0][:, None]
-    scaled = (2 * places + 1) * donor_size[:, None] // (2 * size[:, None])
+    scaled = (2 * (places - own[0][:, None]) + 1) * donor_size[:, None] // (2 * size[:, None])
     return (donor[0][:, None] + scaled).clamp(0, length - 1)
 
 

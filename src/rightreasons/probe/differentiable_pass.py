@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from rightreasons.core.model_modes import refuse_dead_ends, translate_autograd_errors
 from rightreasons.errors import DoubleBackwardError
+from rightreasons.probe.window import Trunk
 from rightreasons.types import Target
 
 __all__ = ["DifferentiablePass"]
@@ -28,6 +30,8 @@ class DifferentiablePass:
     first_output: Tensor | None
     create_graph: bool
     gradients: dict[Target, Tensor] = field(default_factory=dict)
+    trunk: Trunk | None = None
+    trunk_outputs: Mapping[str, Tensor] = field(default_factory=dict)
 
     def gradient(self, target: Target) -> Tensor:
         """The gradient of a target for each sample at the features; computed once."""
@@ -41,10 +45,16 @@ class DifferentiablePass:
         return self.gradients[target]
 
     def gradient_at_net_input(self, target: Target) -> Tensor:
-        """The gradient at the first layer's output in a split net, else at the features."""
+        """The gradient at the first layer's output in a split net, else at the features.
+
+        With a trunk, only the window around the masks has its gradient.
+        """
         if self.first_output is None:
             return self.gradient(target)
-        return self._gradient_at(self.first_output, target)
+        behind = self._gradient_at(self.first_output, target)
+        if self.trunk is None:
+            return behind
+        return self.trunk.input_gradient(behind, self.features, self.trunk_outputs)
 
     def _gradient_at(self, point: Tensor, target: Target) -> Tensor:
         if not self.logits.requires_grad:

@@ -35,6 +35,7 @@ from rightreasons.probe.embeddings import (
     rows_for_batch,
 )
 from rightreasons.probe.masked import MaskedFeatures
+from rightreasons.probe.window import find_trunk
 from rightreasons.types import Batch, Target
 
 __all__ = ["Need", "Probe", "move_to_model", "strongest_need"]
@@ -86,10 +87,9 @@ class Probe:
         max_rows: int | None = None,
         features: Tensor | None = None,
     ) -> None:
-        self._model = model
         self._is_text = not batch.x.is_floating_point()
-        self._batch = batch if features is None or self._is_text else batch.with_(x=features)
-        batch = self._batch
+        batch = batch if features is None or self._is_text else batch.with_(x=features)
+        self._model, self._batch = model, batch
         self._needs_gradient = needs_gradient
         self._create_graph = create_graph
         self._layers = tuple(layers)
@@ -101,16 +101,20 @@ class Probe:
         # With a split net the gradient at the first layer's output is enough: the input needs none.
         splits = needs_gradient == "inside" and batch.mask is not None and not batch.x.requires_grad
         self._split = split_at_first_layer(innermost(model), batch.x) if splits else None
+        later = splits and self._split is None
+        trunk = find_trunk(innermost(model), batch.x, batch.mask) if later else None
+        self._entry = trunk.names if trunk else (self._split.name,) if self._split else ()
         self._first_output: dict[str, Tensor] = {}
         self._embedded = EmbeddingOutput(needs_gradient=bool(needs_gradient))
         if not self._is_text:
-            self._features = batch.x if self._split is not None else self._differentiable(batch.x)
+            self._features = batch.x if self._entry else self._differentiable(batch.x)
         elif features is not None:
             self._embedded.given = self._differentiable(features)
             self._embedded.reach_weights = create_graph and not features.requires_grad
         logits = self._forward()
-        first = None if self._split is None else self._first_output[self._split.name]
+        first = self._first_output[self._entry[-1]] if self._entry else None
         self._pass = DifferentiablePass(logits, batch.y, self._features, first, create_graph)
+        self._pass.trunk, self._pass.trunk_outputs = trunk, self._first_output
 
     @property
     def model(self) -> nn.Module:
@@ -351,9 +355,8 @@ class Probe:
                 contexts.enter_context(out_of_place(self.model))
             core = innermost(self.model)
             contexts.enter_context(record_outputs(core, self._layers, self._activations))
-            first = [self._split.name] if self._split else []
             contexts.enter_context(
-                record_outputs(core, first, self._first_output, differentiable=True)
+                record_outputs(core, self._entry, self._first_output, differentiable=True)
             )
             if self._is_text:
                 contexts.enter_context(read_embeddings(core, self.batch, self._embedded))
@@ -383,6 +386,5 @@ def strongest_need(needs: Iterable[Need]) -> Need:
 
 def move_to_model(batch: Batch, model: nn.Module) -> Batch:
     """The batch on the device of the model's parameters and in their precision."""
-    floating = (weight for weight in model.parameters() if weight.is_floating_point())
-    first = next(floating, None)
+    first = next((one for one in model.parameters() if one.is_floating_point()), None)
     return batch if first is None else batch.to(first.device, first.dtype)

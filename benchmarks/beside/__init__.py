@@ -1,0 +1,1 @@
+"""Parts of `benchmarks/beside_others.py`."""
