@@ -13,6 +13,8 @@ from rightreasons.training.fit import fit
 from rightreasons.types import Batch
 
 PIXELS, SKIN = 784, 3 * 64 * 64
+MNIST_BATCH = 1000**1.5 * 16  # a norm of the batch's mean gradient, divided by all masked values
+SKIN_BATCH = 256**1.5 * 16 * 16 * 3
 R4 = {"optimizer": "adam", "scheduler": "constant"}
 MNIST = {**R4, "batch_size": 1000, "model_settings": {"hidden": [512]}}
 DERM = {**R4, "batch_size": 256, "data_settings": {"size": 64}, "model_settings": {"width": 1.0}}
@@ -86,7 +88,12 @@ PAPERS = {
         **MNIST,
         "lr": 0.001,
         "epochs": 15,
-        "settings": {"epsilon": 0.1, "num_samples": 7, "weight_decay": 1e-3},
+        "settings": {
+            "weight": 10 / MNIST_BATCH,
+            "epsilon": 0.1,
+            "num_samples": 7,
+            "weight_decay": 1e-3,
+        },
     },
     ("r4-table1", "mnist-faint", "IBP-Ex"): {
         **MNIST,
@@ -104,13 +111,18 @@ PAPERS = {
         **MNIST,
         "lr": 0.001,
         "epochs": 30,
-        "settings": {"epsilon": 0.5, "num_samples": 10, "weight_decay": 1.5e-3},
+        "settings": {
+            "weight": 15 / MNIST_BATCH,
+            "epsilon": 0.5,
+            "num_samples": 10,
+            "weight_decay": 1.5e-3,
+        },
     },
     ("r4-table1", "mnist-faint", "Adv-R4"): {
         **MNIST,
         "lr": 0.002,
         "epochs": 30,
-        "settings": {"epsilon": 0.5, "num_steps": 10, "weight_decay": 1.4e-3},
+        "settings": {"weight": 14.0, "norm": "l1", "num_steps": 10, "weight_decay": 1.4e-3},
     },
     ("r4-mask-fraction", "mnist masks 20 %", "Cert-R4"): {
         **MNIST,
@@ -123,15 +135,42 @@ PAPERS = {
         "lr": 2e-6,
         "epochs": 24,
         "weight_decay": 1e-8,
-        "settings": {"weight": 1000.0, "class_weights": [1.3, 2.0272]},
+        "settings": {"weight": 1000 / 256, "class_weights": [1.3, 2.0272]},
     },
     ("r4-table1", "derm", "Rand-R4"): {
         **DERM,
         "lr": 1e-5,
         "epochs": 11,
         "weight_decay": 2e-5,
-        "settings": {"epsilon": 0.05, "num_samples": 8, "class_weights": [0.9, 2.0272]},
+        "settings": {
+            "weight": 2000 / SKIN_BATCH,
+            "epsilon": 0.05,
+            "num_samples": 8,
+            "class_weights": [0.9, 2.0272],
+        },
     },
+    ("r4-table1", "derm", "Smooth-R3"): {
+        **DERM,
+        "lr": 1e-5,
+        "epochs": 10,
+        "weight_decay": 2e-5,
+        "settings": {"weight": 1000 / SKIN_BATCH, "epsilon": 0.05, "num_samples": 9},
+    },
+    ("r4-table1", "derm", "IBP-Ex"): {
+        **DERM,
+        "lr": 1e-5,
+        "epochs": 10,
+        "weight_decay": 1e-5,
+        "settings": {"weight": 0.005, "epsilon": 0.05, "class_weights": [1.5, 2.0272]},
+    },
+    ("r4-table2", "derm", "Adv-R4"): {
+        **DERM,
+        "lr": 1e-5,
+        "epochs": 10,
+        "weight_decay": 7e-5,
+        "settings": {"weight": 10.0, "norm": "l1", "epsilon": 0.05, "num_steps": 10},
+    },
+    ("r4-table1", "derm", "ERM"): {**DERM, "lr": 1e-4, "epochs": 12},
     ("r4-model-size", "derm 4 convolutions", "Cert-R4"): {
         **DERM,
         "lr": 3e-4,
@@ -175,14 +214,25 @@ PAPERS = {
         **RESNET32,
         "model_settings": {"backbone": "resnet32", "hidden": 512},
     },
-    ("masktune-celeba", "pretrained", "MaskTune"): CELEBA,
-    ("masktune-waterbirds", "pretrained", "Group DRO"): CELEBA,
+    ("masktune-table4", "cifar10", "OSP"): {**RESNET32, "model": "resnet32"},
+    ("masktune-table4", "cifar10", "MaskTune"): {**RESNET32, "model": "resnet32"},
+    ("masktune-celeba", "resnet", "MaskTune"): CELEBA,
+    ("masktune-waterbirds", "resnet", "Group DRO"): CELEBA,
     # Alignment, section 5.1 and public code
     ("alignment-table1", "lenet", "CE only"): LENET,
     ("alignment-table1", "lenet", "l2 + cosine"): {
         **LENET,
         "settings": {"weight": 1.0, "l2_weight": pytest.approx(0.01 * 0.063)},
     },
+    ("alignment-table1", "lenet", "l2"): {
+        **LENET,
+        "settings": {"weight": pytest.approx(0.01 * 0.063)},
+    },
+    ("alignment-table1", "lenet", "Hessian"): {
+        **LENET,
+        "settings": {"weight": pytest.approx(1e-3 * 0.063**2)},
+    },
+    ("alignment-table1", "lenet", "ATEX"): LENET,
     # Density, supplement 12
     ("density-table1", "block-mnist", "Density (plain)"): BLOCKS,
     ("density-table1", "block-mnist", "ST"): BLOCKS,
@@ -192,6 +242,7 @@ PAPERS = {
         "lr": 1e-4,
         "data_settings": {"balance": "groups"},
     },
+    ("density-table2", "celeba", "InputGrad"): {"model": "resnet34", "epochs": 50, "lr": 1e-5},
     ("density-table2", "waterbirds", "Group DRO + Density"): {
         "model": "resnet34",
         "epochs": 300,

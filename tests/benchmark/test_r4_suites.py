@@ -126,6 +126,20 @@ def test_masks_are_corrupted_and_nothing_else():
     assert vars(other) | {"data_settings": one.data_settings} == vars(one)
 
 
+def test_curves_have_the_public_codes_points():
+    suite = r4_corruption()
+    for kind in ("misposition", "shift", "shrink", "dilation"):
+        for share in (0.8, 0.6, 0.4, 0.2):
+            name = f"{kind} {100 * share:.0f} %"
+            (line,) = list_lines(suite, "small", variants=[name], methods=["Cert-R4"])
+            assert line.cell(0, 0).config.data_settings["mask_correct"] == share
+            assert suite.figures.values[name]["Cert-R4"]["worst group"].mean > 0
+    worst = [
+        suite.figures.values[f"misposition {n} %"]["Cert-R4"]["worst group"].mean for n in (80, 20)
+    ]
+    assert worst == [0.9403, 0.9185]
+
+
 def test_decay_and_masks_vary():
     suite = r4_weight_decay()
     (line,) = list_lines(suite, "small", variants=["20 %, decay 0.01"], methods=["R3"])

@@ -90,16 +90,19 @@ def _percent(fraction: float) -> str:
 
 
 KINDS = ("misposition", "shift", "shrink", "dilation")
+SHARES = (0.8, 0.6, 0.4, 0.2)
+"""Shares of right masks along the paper's curves, beside 1 and 0."""
 CORRUPTION_METHODS = ("R3", "Cert-R4", "counterexamples")
+CURVE_METHODS = ("R3", "Cert-R4")
 
 CORRUPTION_PROTOCOL = (
-    "All training masks are corrupted, in the way a variant is named by. Figures of Cert-R4 are "
-    "those that come with the public code, with no mask right; R3's there do not change with the "
-    "masks, since its penalty has no effect. Masks in a wrong place touch no corner here.",
+    "All training masks are corrupted in the way a variant is named by, or all but the share it "
+    "names. Figures are those that come with the public code. R3's do not change with the masks, "
+    "since its penalty has no effect. Masks in a wrong place touch no corner here.",
     "Settings are those of right masks. No weight decay: in the paper it shrinks with the share of "
     "right masks, and in its public code the decline of R3 is that.",
-    "One seed, and Decoy MNIST alone; the paper has five shares of right masks, IBP-Ex and Decoy "
-    "DERM too.",
+    "One seed, and Decoy MNIST alone; the paper has IBP-Ex and Decoy DERM too. Counterexamples "
+    "have right masks and wrong ones alone.",
 )
 
 
@@ -122,12 +125,17 @@ def r4_corruption() -> Suite:
 def _corrupted_variants(right: Variant) -> list[Variant]:
     return [
         Variant(
-            name=kind,
-            overrides=r4.change_data(right.overrides, mask_corruption=kind),
-            methods=CORRUPTION_METHODS,
+            name=f"{kind} {_percent(share)}" if share else kind,
+            overrides=r4.change_data(
+                right.overrides,
+                mask_corruption=kind,
+                **({"mask_correct": share} if share else {}),
+            ),
+            methods=CURVE_METHODS if share else CORRUPTION_METHODS,
             chosen_in=right.name,
         )
         for kind in KINDS
+        for share in (*SHARES, 0.0)
     ]
 
 
