@@ -2,9 +2,10 @@
 
     python benchmarks/write_tables.py [docs/results/r4.md ...]
 
-The pages are docs/results/<paper>.md, benchmarks/results/<paper>/tables.md, promises.md, repair.md,
-texts_and_tables.md and foreign_models.md in docs/reference, and README.md, which shows the
-defaults. A page has three kinds of places. The first takes what `rightreasons bench show` prints:
+The pages are docs/results/<paper>.md, benchmarks/results/<paper>/tables.md, promises.md, growth.md,
+repair.md, texts_and_tables.md and foreign_models.md in docs/reference, and README.md, which shows
+the defaults. A page has three kinds of places. The first takes what `rightreasons bench show`
+prints:
 
     <!-- bench show r4-table1 --out benchmarks/results/r4 -->
     <!-- end -->
@@ -29,7 +30,7 @@ from pathlib import Path
 from findings.kept import NOT_RUN, comparison, show_value
 
 ROOT = Path(__file__).parents[1]
-OTHERS = ("foreign_models", "promises", "repair", "texts_and_tables")
+OTHERS = ("foreign_models", "growth", "promises", "repair", "texts_and_tables")
 SUITE = re.compile(
     r"(<!-- bench show (?P<suite>\S+) --out benchmarks/results/(?P<folder>\S+) -->\n)"
     r".*?(<!-- end -->)",
