@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: bench clean demo docs faults fuzz lint lists memory oldest soundness sweep test
+.PHONY: bench clean demo docs faults fuzz growth lint lists memory oldest soundness sweep test
 
 demo: .venv/.ready
 	$(BIN)/rightreasons demo --out demo
@@ -38,6 +38,11 @@ faults: .venv/.ready
 # Kills a Ray node and a driver in sweeps of 60 cells; takes some minutes on two free cores.
 sweep: .venv/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sweep.py --out benchmarks/results/sweep.json
+
+# Runs training, every metric, audit and certify on N, 2 N and 4 N samples; takes some minutes.
+growth: .venv/.ready
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/growth.py --out benchmarks/results/growth.json
+	$(BIN)/python benchmarks/write_tables.py docs/reference/growth.md
 
 # Trains 200 steps of every recipe without the garbage collector; takes some minutes.
 memory: .venv/.ready

@@ -2,8 +2,7 @@
 
     python benchmarks/write_tables.py [docs/results/r4.md ...]
 
-The pages are docs/results/<paper>.md, benchmarks/results/<paper>/tables.md, promises.md, repair.md,
-speed.md, texts_and_tables.md and foreign_models.md in docs/reference, and README.md, which shows
+OTHERS = ("foreign_models", "growth", "promises", "repair", "speed", "texts_and_tables")
 the defaults. A page has three kinds of places. The first takes what `rightreasons bench show`
 prints:
 
@@ -30,7 +29,7 @@ from pathlib import Path
 from findings.kept import NOT_RUN, comparison, show_value
 
 ROOT = Path(__file__).parents[1]
-OTHERS = ("foreign_models", "promises", "repair", "speed", "texts_and_tables")
+OTHERS = ("foreign_models", "growth", "promises", "repair", "speed", "texts_and_tables")
 SUITE = re.compile(
     r"(<!-- bench show (?P<suite>\S+) --out benchmarks/results/(?P<folder>\S+) -->\n)"
     r".*?(<!-- end -->)",

@@ -43,7 +43,8 @@ def test_every_paper_has_findings_and_tables(write_tables):
 
 
 @pytest.mark.parametrize(
-    "paper", [*PAPERS, "foreign_models", "promises", "repair", "speed", "texts_and_tables"]
+    "paper",
+    [*PAPERS, "foreign_models", "growth", "promises", "repair", "speed", "texts_and_tables"],
 )
 def test_pages_are_up_to_date(write_tables, paper):
     """Also: every suite of a paper has its table, and every number is used."""

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from rightreasons.benchmark.measure import Figures, Measure
+from rightreasons.benchmark.measure import Figures, Measure, read_figures
 from rightreasons.benchmark.suite_check import MACHINE_FIELDS, check_suite
 from rightreasons.errors import UnknownNameError
 
 __all__ = [
-    "MACHINE_FIELDS",
     "Budget",
     "Grid",
     "Layout",
+    "MACHINE_FIELDS",
     "Method",
     "Overrides",
     "Suite",
     "Threshold",
     "Variant",
+    "make_grid",
+    "make_suite",
 ]
 
 Overrides = Mapping[str, Any]
@@ -200,3 +203,29 @@ class Suite:
     def threshold(self, variant: Variant) -> Threshold | None:
         """The threshold that candidates must reach in a variant."""
         return self.select_if if variant.select_if is None else variant.select_if
+
+
+def make_grid(**settings: Sequence[Any]) -> Grid:
+    """Make candidates of a recipe: the first value of each setting, the second of each, and so on.
+
+    Example:
+        >>> make_grid(weight=(0.3, 0.1), epsilon=(1.0, 0.5))[1]
+        {'settings': {'weight': 0.1, 'epsilon': 0.5}}
+    """
+    columns = zip(*settings.values(), strict=True)
+    return [{"settings": dict(zip(settings, column, strict=True))} for column in columns]
+
+
+def make_suite(paper: str, name: str, title: str, table: str, **parts: Any) -> Suite:
+    """Make a suite of this package, with the paper's figures from ``suites/NAME.yaml``.
+
+    Args:
+        paper: Key in the bibliography.
+        name: Name on the command line.
+        title: Title of the table.
+        table: Which table or figure of the paper.
+        parts: The other settings of `Suite`.
+    """
+    path = Path(__file__).parent / "suites" / f"{name.replace('-', '_')}.yaml"
+    figures = read_figures(path) if path.exists() else Figures()
+    return Suite(name=name, title=title, paper=paper, table=table, figures=figures, **parts)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, distributed, nn
@@ -16,8 +16,12 @@ from rightreasons.core.model_modes import innermost, statistics_of, with_statist
 from rightreasons.core.norms import gradient_norm
 from rightreasons.datasets.replacement import Replacement
 from rightreasons.errors import InvalidSettingError
+from rightreasons.objectives.memory import replace_graphs
 from rightreasons.probe.embeddings import call_model
 from rightreasons.types import Batch
+
+if TYPE_CHECKING:
+    from rightreasons.objectives.objective import Objective
 
 __all__ = [
     "AutoWeight",
@@ -26,6 +30,7 @@ __all__ = [
     "OwnWeight",
     "Weight",
     "Widening",
+    "cap_penalties",
     "control_weights",
     "make_weight",
     "name_weight",
@@ -286,6 +291,37 @@ def control_weights(
             one.observe(plain, swapped, num_classes=logits.shape[1])
     for one in controllers:
         one.steps += 1
+
+
+def cap_penalties(
+    objective: Objective,
+    parts: Mapping[str, Tensor],
+    stops: Sequence[Tensor] | None,
+    parameters: Sequence[Tensor],
+    num_samples: int,
+) -> dict[str, Tensor]:
+    """Hold the gradients of controlled penalties below a share of the task's.
+
+    Args:
+        objective: The task and its penalties.
+        parts: Each term's mean, with its graph.
+        stops: Leaves at which ``backward`` stops; None is every leaf.
+        parameters: Tensors whose gradients are compared.
+        num_samples: Number of samples in this process.
+
+    Returns:
+        The same parts. Where there are stops, they hold gradients in place of graphs, so that
+        nothing is differentiated twice.
+    """
+    name = objective.task
+    # Under autocast a loss is scaled before it is differentiated: keep its graph.
+    if stops is not None and not torch.is_autocast_enabled(parts[name].device.type):
+        parts = replace_graphs(parts, stops)
+    task_norm = gradient_norm(parts[name], parameters, num_samples) * objective.weights[name]
+    for other, weight in objective.auto_weights.items():
+        if isinstance(weight, ControlledWeight):
+            weight.hold_below(task_norm, gradient_norm(parts[other], parameters, num_samples))
+    return dict(parts)
 
 
 Weight = float | Literal["auto", "controlled"]

@@ -18,7 +18,6 @@ from rightreasons.core.model_modes import (
     refuse_wrappers,
     statistics_of,
 )
-from rightreasons.core.norms import gradient_norm
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.datasets.replacement import Replacement
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
@@ -27,6 +26,7 @@ from rightreasons.objectives.auto_weight import (
     ControlledWeight,
     OwnWeight,
     Weight,
+    cap_penalties,
     control_weights,
     make_weight,
     name_weight,
@@ -37,7 +37,6 @@ from rightreasons.objectives.memory import (
     OwnPasses,
     mean_losses,
     mean_losses_task_first,
-    replace_graphs,
     restrict_backward,
 )
 from rightreasons.probe.probe import Need, Probe, strongest_need
@@ -247,7 +246,8 @@ class Objective(_Summand):
             control_weights(self._controllers, model, batch, self._replacement)
         parts, logits = self._measure(model, batch, stops)
         self._observe_gradients(parts, parameters, len(batch))
-        parts = self._cap_penalties(parts, stops, parameters, len(batch))
+        if self._controllers and self.training and torch.is_grad_enabled():
+            parts = cap_penalties(self, parts, stops, parameters, len(batch))
         weights = self.weights
         total = torch.stack([weights[name] * part for name, part in parts.items()]).sum()
         total = restrict_backward(total, stops)
@@ -344,30 +344,6 @@ class Objective(_Summand):
             settings = settings_of_pass(self.terms[name], weight)
             if settings is not None:
                 weight.observe(task_loss, parts[name], parameters, num_samples, **settings)
-
-    def _cap_penalties(
-        self,
-        parts: dict[str, Tensor],
-        stops: list[Tensor] | None,
-        parameters: tuple[Tensor, ...],
-        num_samples: int,
-    ) -> dict[str, Tensor]:
-        """Hold the gradients of controlled penalties below that of the task."""
-        controlled = {
-            name: weight
-            for name, weight in self.auto_weights.items()
-            if isinstance(weight, ControlledWeight)
-        }
-        if not controlled or not self.training or not torch.is_grad_enabled():
-            return parts
-        # Under autocast a loss is scaled before it is differentiated: keep its graph.
-        if stops is not None and not torch.is_autocast_enabled(parts[self.task].device.type):
-            parts = replace_graphs(parts, stops)
-        task_norm = gradient_norm(parts[self.task], parameters, num_samples)
-        task_norm *= self.weights[self.task]
-        for name, weight in controlled.items():
-            weight.hold_below(task_norm, gradient_norm(parts[name], parameters, num_samples))
-        return parts
 
     @property
     def _controllers(self) -> list[ControlledWeight]:

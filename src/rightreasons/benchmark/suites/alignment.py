@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
-from rightreasons.benchmark.suites.shared import make_grid, make_suite
+from rightreasons.benchmark.suite import (
+    Budget,
+    Grid,
+    Method,
+    Overrides,
+    Suite,
+    Variant,
+    make_grid,
+    make_suite,
+)
 
 __all__ = ["EXPLAINERS", "LENET", "alignment_table1"]
 

@@ -6,8 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
-from rightreasons.benchmark.suites.shared import make_grid, make_suite
+from rightreasons.benchmark.suite import (
+    Budget,
+    Grid,
+    Method,
+    Overrides,
+    Suite,
+    Variant,
+    make_grid,
+    make_suite,
+)
 
 __all__ = ["density_table2", "masktune_celeba", "masktune_waterbirds"]
 

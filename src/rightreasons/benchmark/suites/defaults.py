@@ -7,7 +7,7 @@ from typing import Any
 
 from rightreasons.benchmark.cell import merge_overrides
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suite import Budget, Method, Overrides, Suite, Variant, make_suite
 from rightreasons.benchmark.suites.defaults_sets import (
     CASES,
     DEVELOPMENT,
@@ -17,7 +17,6 @@ from rightreasons.benchmark.suites.defaults_sets import (
     NO_SHORTCUT,
     TEST,
 )
-from rightreasons.benchmark.suites.shared import make_suite
 from rightreasons.objectives.recipes import RECIPES
 from rightreasons.strategies import STRATEGIES
 

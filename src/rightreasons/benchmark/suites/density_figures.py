@@ -6,10 +6,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suite import (
+    Budget,
+    Grid,
+    Method,
+    Overrides,
+    Suite,
+    Variant,
+    make_grid,
+    make_suite,
+)
 from rightreasons.benchmark.suites.density_tables import BASE, PAPER, density_table1
 from rightreasons.benchmark.suites.density_tables import PROTOCOL as TABLE1_PROTOCOL
-from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = ["density_figure4", "density_groups"]
 

@@ -6,8 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
-from rightreasons.benchmark.suites.shared import make_grid, make_suite
+from rightreasons.benchmark.suite import (
+    Budget,
+    Grid,
+    Method,
+    Overrides,
+    Suite,
+    Variant,
+    make_grid,
+    make_suite,
+)
 
 __all__ = ["BASE", "PAPER", "PROTOCOL", "density_table1", "density_unseen"]
 

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
-from rightreasons.benchmark.suites.shared import make_suite
+from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant, make_suite
 
 __all__ = [
     "BASE",

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant, make_suite
 from rightreasons.benchmark.suites.masktune import PAPER
-from rightreasons.benchmark.suites.shared import make_suite
 
 __all__ = ["masktune_table4"]
 

@@ -10,9 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite
+from rightreasons.benchmark.suite import (
+    Budget,
+    Grid,
+    Method,
+    Overrides,
+    Suite,
+    make_grid,
+    make_suite,
+)
 from rightreasons.benchmark.suites.r4_papers import PAPERS_GRIDS, PAPERS_NOTE
-from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = [
     "ABLATION_GRIDS",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Method, Suite, Variant
+from rightreasons.benchmark.suite import Budget, Method, Suite, Variant, make_grid, make_suite
 from rightreasons.benchmark.suites import r4
 from rightreasons.benchmark.suites.r4_papers import PAPERS_MNIST, PAPERS_NOTE
-from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = ["VARIANTS", "decoy_mnist", "r4_table1", "r4_table2"]
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Grid, Method, Suite, Variant
+from rightreasons.benchmark.suite import Budget, Grid, Method, Suite, Variant, make_grid, make_suite
 from rightreasons.benchmark.suites import r4
-from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = ["r4_text"]
 

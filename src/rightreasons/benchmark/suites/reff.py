@@ -6,9 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suite import (
+    Budget,
+    Grid,
+    Method,
+    Overrides,
+    Suite,
+    Variant,
+    make_grid,
+    make_suite,
+)
 from rightreasons.benchmark.suites.reff_papers import PAPERS_BUDGET, PAPERS_DIGITS, give_paper
-from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = [
     "BASE",

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suite import (
+    Budget,
+    Grid,
+    Method,
+    Overrides,
+    Suite,
+    Variant,
+    make_grid,
+    make_suite,
+)
 from rightreasons.benchmark.suites.reff import PAPER
-from rightreasons.benchmark.suites.shared import make_grid, make_suite
 
 __all__ = ["reff_decoy_ham"]
 

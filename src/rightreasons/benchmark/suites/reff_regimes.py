@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rightreasons.benchmark.suite import Grid, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suite import Grid, Method, Overrides, Suite, Variant, make_suite
 from rightreasons.benchmark.suites import reff
-from rightreasons.benchmark.suites.shared import make_suite
 
 __all__ = ["reff_regimes"]
 
