@@ -232,10 +232,9 @@ class Objective(_Summand):
         """Evaluate every term on one shared pass of ``model`` over ``batch``."""
         if not len(batch):
             raise InvalidBatchError("Expected a batch with at least one sample, but got none.")
-        size = len(batch)
+        size, parameters = len(batch), _trainable(model)
         for term in self.terms.values():
             batch = term.alter(batch)  # type: ignore[operator]
-        parameters = _trainable(model)
         differentiates_input = any(term.needs_gradient for term in self.terms.values())
         if differentiates_input:
             refuse_wrappers(model)

@@ -6,16 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rightreasons.benchmark.measure import Measure
-from rightreasons.benchmark.suite import (
-    Budget,
-    Grid,
-    Method,
-    Overrides,
-    Suite,
-    Variant,
-    make_grid,
-    make_suite,
-)
+from rightreasons.benchmark.suite import Budget, Grid, Method, Overrides, Suite, Variant
+from rightreasons.benchmark.suite import make_grid as make_grid
+from rightreasons.benchmark.suite import make_suite as make_suite
 from rightreasons.benchmark.suites.reff_papers import PAPERS_BUDGET, PAPERS_DIGITS, give_paper
 
 __all__ = [
