@@ -27,7 +27,7 @@ def _share(data: str, strength: float) -> float:
     It is the norm of gradients of the batch's mean, divided by all masked values of the batch. If
     samples have equal norms, theirs counts with one over the batch size to the power of 1.5.
     """
-    return strength / (BATCH[data] ** 1.5 * MASKED[data])
+    return float(strength / (BATCH[data] ** 1.5 * MASKED[data]))
 
 
 def _mnist(lr: float, epochs: int, decay: float = 0.0, **settings: Any) -> Grid:
