@@ -1,6 +1,5 @@
 """Strategies: procedures that call `fit` once or more often; one strategy = one file."""
 
-from rightreasons.core.checks import Registry
 from rightreasons.strategies.dfr import DFR as DFR
 from rightreasons.strategies.divdis import DivDis as DivDis
 from rightreasons.strategies.jtt import JTT as JTT
@@ -8,6 +7,7 @@ from rightreasons.strategies.lff import LFF as LFF
 from rightreasons.strategies.masktune import MaskTune as MaskTune
 from rightreasons.strategies.random_mask import RandomMask as RandomMask
 from rightreasons.strategies.reff import ReFF as ReFF
+from rightreasons.strategies.registry import STRATEGIES as STRATEGIES
 from rightreasons.strategies.strategy import Once as Once
 from rightreasons.strategies.strategy import Stages as Stages
 from rightreasons.strategies.strategy import Strategy as Strategy
@@ -25,17 +25,3 @@ __all__ = [
     "Stages",
     "Strategy",
 ]
-
-STRATEGIES: Registry[Strategy] = Registry(
-    "strategy",
-    {
-        "dfr": DFR,
-        "divdis": DivDis,
-        "jtt": JTT,
-        "lff": LFF,
-        "masktune": MaskTune,
-        "once": Once,
-        "random_mask": RandomMask,
-        "reff": ReFF,
-    },
-)
