@@ -26,7 +26,6 @@ from rightreasons.core.outputs import checked_logits
 from rightreasons.core.tracing import split_at_first_layer
 from rightreasons.errors import InvalidBatchError
 from rightreasons.probe.adapters import create_adapter
-from rightreasons.probe.differentiable_pass import DifferentiablePass
 from rightreasons.probe.embeddings import (
     EmbeddingOutput,
     call_model,
@@ -35,7 +34,7 @@ from rightreasons.probe.embeddings import (
     rows_for_batch,
 )
 from rightreasons.probe.masked import MaskedFeatures
-from rightreasons.probe.window import find_trunk
+from rightreasons.probe.window import DifferentiablePass, find_trunk
 from rightreasons.types import Batch, Target
 
 __all__ = ["Need", "Probe", "move_to_model", "strongest_need"]

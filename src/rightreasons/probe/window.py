@@ -1,4 +1,4 @@
-r"""The gradient of masked pixels alone, through the first layers of a convolutional net.
+r"""The gradients of a pass, and of masked pixels alone through a net's first convolutions.
 
 A penalty on masked pixels reads the gradient of a few pixels only. Through convolutions these
 depend on a small window of each layer's gradient, which grows by the size of a kernel from layer to
@@ -14,16 +14,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rightreasons.core.model_modes import alteration
+from rightreasons.core.model_modes import (
+    alteration,
+    refuse_dead_ends,
+    translate_autograd_errors,
+)
+from rightreasons.errors import DoubleBackwardError
+from rightreasons.types import Target
 
-__all__ = ["Trunk", "Window", "find_trunk"]
+__all__ = ["DifferentiablePass", "Trunk", "Window", "find_trunk"]
 
 LARGEST_SHARE = 0.5
 """Windows that cover more of an activation than this are not worth their bookkeeping."""
@@ -142,6 +148,62 @@ class Trunk:
             elif isinstance(layer, nn.MaxPool2d | nn.AvgPool2d):
                 found = _back_through_pool(layer, found, before, window, self.windows[number + 1])
         return self.windows[0].paste(found, x.shape)
+
+
+@dataclass
+class DifferentiablePass:
+    """The tensors of a pass, and the gradients that were taken of it.
+
+    A probe and its masked features share it. If the features held the probe, which holds them, the
+    graph of a finished step would stay in memory until the garbage collector finds the cycle.
+    """
+
+    logits: Tensor
+    y: Tensor
+    features: Tensor
+    first_output: Tensor | None
+    create_graph: bool
+    gradients: dict[Target, Tensor] = field(default_factory=dict)
+    trunk: Trunk | None = None
+    trunk_outputs: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def gradient(self, target: Target) -> Tensor:
+        """The gradient of a target for each sample at the features; computed once."""
+        if target not in self.gradients:
+            if not self.features.requires_grad:
+                raise DoubleBackwardError(
+                    "Expected a probe made with `needs_gradient=True` before asking for gradients. "
+                    "A term or metric that reads `probe.gradient` sets `needs_gradient = True`."
+                )
+            self.gradients[target] = self._gradient_at(self.features, target)
+        return self.gradients[target]
+
+    def gradient_at_net_input(self, target: Target) -> Tensor:
+        """The gradient at the first layer's output in a split net, else at the features.
+
+        With a trunk, only the window around the masks has its gradient.
+        """
+        if self.first_output is None:
+            return self.gradient(target)
+        behind = self._gradient_at(self.first_output, target)
+        if self.trunk is None:
+            return behind
+        return self.trunk.input_gradient(behind, self.features, self.trunk_outputs)
+
+    def _gradient_at(self, point: Tensor, target: Target) -> Tensor:
+        if not self.logits.requires_grad:
+            raise DoubleBackwardError(
+                "Expected logits that depend on the input, but the model cuts the graph. Remove "
+                "`detach()`, `torch.no_grad()` or `torch.inference_mode()` from its forward."
+            )
+        with translate_autograd_errors(), torch.enable_grad():
+            value = target(self.logits, self.y).sum()
+            (gradient,) = torch.autograd.grad(
+                value, point, create_graph=self.create_graph, retain_graph=True
+            )
+        if self.create_graph:
+            refuse_dead_ends(gradient)
+        return gradient
 
 
 def find_trunk(model: nn.Module, x: Tensor, mask: Tensor | None) -> Trunk | None:
