@@ -1,15 +1,17 @@
-"""Measure the time of a training step on texts, as ratios to cross-entropy in one run.
+"""Measure the time of a training step on texts, as ratios to a step of cross-entropy by hand.
 
-Each round times every kind of step once, in turn, so that a busy machine slows all of them. The
-figures are medians over rounds of the ratio within a round.
+Each round times every kind of step once, in turn. The figures are medians over rounds of the ratio
+within a round, of processor time: other work on the machine takes no part.
 
-    OMP_NUM_THREADS=1 python benchmarks/text_step_time.py [--rounds 5] [--batch 32] [--tokens 128]
+    OMP_NUM_THREADS=1 python benchmarks/text_step_time.py --part usual [--rounds 5] [--out FILE]
 
-MiniLM comes from the extra `minilm`; `--small` takes a tiny encoder with random weights.
+Parts are "usual", "drawn" (terms that differentiate or try many texts) and "all words" (Adv-R4
+with every substitute in one place). Each has a step by hand of its own. ``--out`` keeps the other
+parts of the file. MiniLM comes from the extra `minilm`; `--small` takes a tiny LSTM.
 """
 
-import argparse
 import json
+import time
 
 import torch
 from torch import nn, optim
@@ -74,31 +76,57 @@ def make_model(small: bool) -> nn.Module:
     return rr.models.transformer(vocabulary=VOCABULARY, classes=2)
 
 
+def ratios_of(
+    recipes: dict[str, rr.Objective],
+    data: rr.datasets.InMemory,
+    rounds: int,
+    *,
+    small: bool,
+    warm_up: int,
+) -> dict[str, float]:
+    """The processor time of each recipe's step, relative to a step by hand."""
+    steps = {"by hand": by_hand(make_model(small), data.batch)}
+    for name, objective in recipes.items():
+        steps[name] = by_recipe(objective, make_model(small), data)
+    seconds = timing.seconds_of(steps, rounds, warm_up=warm_up, clock=time.process_time)
+    return {name: round(timing.ratio(seconds, name, "by hand"), 2) for name in recipes}
+
+
+def recipes_of(part: str) -> dict[str, rr.Objective]:
+    """The recipes of a part of the figures."""
+    if part == "usual":
+        return {
+            "cross-entropy": rr.recipes.erm(),
+            "counterexamples": rr.recipes.counterexamples(),
+            "R3": rr.recipes.r3(weight=10.0),
+            "Rand-R4, 3 draws": rr.recipes.token_rand_r4(weight=10.0),
+        }
+    if part == "drawn":
+        return {
+            "Smooth-R3, 3 draws": rr.recipes.token_smooth_r3(weight=10.0),
+            "Adv-R4, 8 words in 3 places": rr.recipes.token_adv_r4(weight=10.0),
+        }
+    every = rr.recipes.token_adv_r4(weight=10.0, num_candidates=None, num_places=1)
+    return {f"Adv-R4, {SUBSTITUTES} words in 1 place": every}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = timing.step_parser(__doc__, rounds=5)
+    parser.add_argument("--part", choices=("usual", "drawn", "all words"), required=True)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--warm-up", type=int, default=1, help="rounds that do not count")
     parser.add_argument("--small", action="store_true")
-    parser.add_argument("--adversary", action="store_true", help="Adv-R4 with all candidates, too")
     chosen = parser.parse_args()
     data = random_texts(chosen.batch, chosen.tokens)
-    recipes = {
-        "cross-entropy": rr.recipes.erm(),
-        "R3": rr.recipes.r3(weight=10.0),
-        "Rand-R4 (3)": rr.recipes.token_rand_r4(weight=10.0),
-        "Adv-R4 (8 of 145, 3 places)": rr.recipes.token_adv_r4(weight=10.0),
-        "counterexamples": rr.recipes.counterexamples(),
-    }
-    if chosen.adversary:
-        every = {"num_candidates": None, "num_places": None}
-        recipes["Adv-R4 (145, 3 places)"] = rr.recipes.token_adv_r4(weight=10.0, **every)
-    steps = {"by hand": by_hand(make_model(chosen.small), data.batch)}
-    for name, objective in recipes.items():
-        steps[name] = by_recipe(objective, make_model(chosen.small), data)
-    seconds = timing.seconds_of(steps, chosen.rounds, warm_up=1)
-    ratios = {name: round(timing.ratio(seconds, name, "by hand"), 2) for name in steps}
-    print(json.dumps({"batch": chosen.batch, "tokens": chosen.tokens, "ratios": ratios}, indent=2))
+    recipes, settings = recipes_of(chosen.part), {"small": chosen.small, "warm_up": chosen.warm_up}
+    ratios = ratios_of(recipes, data, chosen.rounds, **settings)
+    sizes = {"batch": chosen.batch, "tokens": chosen.tokens, "rounds": chosen.rounds}
+    kept = {}
+    if chosen.out is not None and chosen.out.exists():
+        kept = json.loads(chosen.out.read_text())
+    figures = {**timing.machine(), **sizes, "ratios": ratios}
+    timing.publish({**kept, chosen.part: figures}, chosen.out)
 
 
 if __name__ == "__main__":

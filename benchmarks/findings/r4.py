@@ -59,6 +59,16 @@ def values() -> dict[str, str]:
             )
             for name, method in (("r3", "R3"), ("cert", "Cert-R4"))
         },
+        **{
+            f"text-{name}": percent(ours("r4-text", "imdb", method, WORST))
+            for name, method in (
+                ("erm", "ERM"),
+                ("adv", "Adv-R4"),
+                ("copies", "counterexamples"),
+                ("oracle", "oracle"),
+            )
+        },
+        "text-adv-paper": percent(paper("r4-text", "imdb", "Adv-R4", WORST)),
         "few-r3": percent(worst("mnist masks 20 %", "R3", "r4-mask-fraction")),
         "few-cert": percent(worst("mnist masks 20 %", "Cert-R4", "r4-mask-fraction")),
         "all-r3": percent(worst("mnist 100 %", "R3", "r4-mask-fraction")),

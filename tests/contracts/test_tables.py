@@ -173,6 +173,10 @@ def test_codes_may_be_categories_and_new_values_are_logged(caplog):
         ([], {}, DatasetCorruptError, "at least one row"),
         ([{**r, "id": f"p{n}"} for n, r in enumerate(ROWS * 10)], {}, InvalidSettingError, "drop="),
         ([r for r in ROWS if r["split"] == "test"], {}, InvalidSettingError, "split 'train'"),
+        *(
+            ([{**ROWS[0], "age": cell}, *ROWS[1:]], {}, DatasetCorruptError, "Row 1.*finite.*'age'")
+            for cell in ("inf", "3O")
+        ),
     ],
 )
 def test_what_is_refused(source, settings, error, words):

@@ -25,6 +25,7 @@ SAMPLE_CONSTANT = ["iga", "cert_r4 margin range"]
 ANY_NET = [name for name in TERMS if name not in (*NEED_BOUNDS, *NEED_A_TEACHER)]
 SOME = ["cross_entropy", "r3", "r3 margin l2", "smooth_r3", "rand_r4", "adv_r4", "pgd_ex"]
 SOME += ["input_gradient", "density", "ig_norm", "l2_alignment", "counterexamples"]
+ON_TOKENS = ["counterexamples"]  # moves tokens, and not features
 SAMPLEWISE = [name for name in ANY_NET if not TERMS[name][1]]
 EXPLAINED = ["input_gradient", "input_times_gradient", "smooth_grad", "integrated_gradients"]
 
@@ -99,6 +100,39 @@ class BehindTheEmbedding(nn.Module):
         positions = torch.arange(self.one.x.shape[1])[None]
         table.weight = nn.Parameter(features[0].detach())
         return net(positions, attention_mask=self.one.inputs["attention_mask"])
+
+
+class OnEmbeddings(nn.Module):
+    """A net of embeddings as a net of plain features, with the attention of some texts."""
+
+    def __init__(self, net, batch):
+        super().__init__()
+        self.net, self.batch = net, batch
+
+    def forward(self, features):
+        repeats = len(features) // len(self.batch)
+        texts = self.batch.repeat(repeats) if repeats > 1 else self.batch
+        hook = embedding_of(self.net).register_forward_hook(lambda *_: features)
+        try:
+            return self.net(texts.x, **texts.inputs)
+        finally:
+            hook.remove()
+
+
+@pytest.mark.parametrize("of", ["text_lstm", "bert, sdpa"])
+@pytest.mark.parametrize("name", [name for name in ANY_NET if name not in ON_TOKENS])
+def test_is_the_term_of_plain_features_behind_the_embedding(name, of, batch):
+    """Slow twins hold for plain features, and so they hold for tokens."""
+    torch.manual_seed(0)
+    net, term = NETS[of]().eval(), TERMS[name][0]().eval()  # states do not move
+    features = embedding_of(net)(batch.x).detach()
+    plain = batch.with_(x=features, mask=batch.mask[..., None], inputs=None)
+    found = []
+    for model, samples in ((net, batch), (OnEmbeddings(net, batch).eval(), plain)):
+        torch.manual_seed(1)  # terms that draw draw the same
+        found.append(term(rr.Probe(model, samples, needs_gradient=True)))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-9, atol=1e-12)
+    assert bool((found[0] != 0).any())
 
 
 @pytest.mark.parametrize("name", SAMPLEWISE)

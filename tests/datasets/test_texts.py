@@ -193,6 +193,7 @@ def changed(**cells):
         ({"text": ["a"], "label": []}, {}, DatasetCorruptError, "columns of one length"),
         ([{"text": "a"}], {}, DatasetCorruptError, "Expected a column 'label', but got text"),
         (ROWS, {**IRRELEVANT, "words": {"x": ["a"]}}, InvalidSettingError, "neg, pos, but got 'x'"),
+        (ROWS, {**IRRELEVANT, "words": ["zebra"]}, InvalidSettingError, "words` that occur in the"),
         (ROWS, {**IRRELEVANT, "strength": 0}, InvalidSettingError, "`strength` above 0"),
         (
             [r for r in ROWS if r["split"] != "test"],
@@ -231,6 +232,14 @@ def test_a_folder_takes_its_words_from_a_file(tmp_path):
     assert listed.digest() == data.digest()
     with pytest.raises(DatasetNotFoundError, match="list of words at .*none.txt"):
         rr.datasets.load("text", data_dir=tmp_path, words="none.txt")
+
+
+def test_columns_of_a_folder_have_the_names_that_the_error_asks_for(tmp_path):
+    rows = [{**row, "spans": None} for row in ROWS]
+    write_lines(tmp_path, [{**row, "body": row["text"], "text": row["label"]} for row in rows])
+    assert len(rr.datasets.load("text", data_dir=tmp_path, text="body").train) == 8
+    with pytest.raises(DatasetCorruptError, match=r"column 'words', .*\(--set-data text=NAME\)"):
+        rr.datasets.load("text", data_dir=tmp_path, text="words")
 
 
 def test_the_vocabulary_has_the_frequent_words_and_those_that_must_be_there():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.token_nets import texts, tiny_bert
+from tests.token_nets import text_data, texts, tiny_bert
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -16,6 +16,11 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 RECIPES = {
     "r3": lambda: rr.recipes.r3(weight=10.0),
     "reff": rr.recipes.reff,
+    "counterexamples": rr.recipes.counterexamples,
+}
+TEXT_RECIPES = {
+    "r3": lambda: rr.recipes.r3(weight=10.0),
+    "token_adv_r4": lambda: rr.recipes.token_adv_r4(weight=10.0, num_candidates=None),
     "counterexamples": rr.recipes.counterexamples,
 }
 NEEDS = {  # packages that an example imports
@@ -114,6 +119,9 @@ def run_plain(objective: rr.Objective, net: nn.Module, batches: list[rr.Batch]) 
 
 
 def as_inputs(batch: rr.Batch) -> dict[str, torch.Tensor]:
+    if not batch.x.is_floating_point():
+        columns = {"input_ids": batch.x, "labels": batch.y, "mask": batch.mask}
+        return {**columns, "index": batch.index, **batch.inputs}
     return {"pixel_values": batch.x, "labels": batch.y, "mask": batch.mask, "group": batch.group}
 
 
@@ -278,6 +286,46 @@ def test_texts_go_in_with_their_attention_mask(tmp_path):
     ours = trainer.compute_loss(net, columns)
     expected = objective.as_objective().eval()(rr.models.huggingface(net), batch).total
     torch.testing.assert_close(ours, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", TEXT_RECIPES)
+def test_texts_train_as_in_fit(recipe, tmp_path):
+    """Three epochs of one batch: losses, gradients and weights are those of `fit`."""
+    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    data, nets = text_data(), []
+    for _ in range(2):
+        torch.manual_seed(1)
+        nets.append(tiny_bert().net)
+        for layer in nets[-1].modules():
+            if isinstance(layer, nn.Dropout):
+                layer.p = 0.0
+    objective = TEXT_RECIPES[recipe]()
+    fitted = Recorder(objective, nets[0])
+    result = rr.fit(
+        rr.models.huggingface(nets[0]).train(),
+        TEXT_RECIPES[recipe](),
+        data,
+        epochs=3,
+        batch_size=6,
+        optimizer=lambda parameters: fitted.optimizer,
+        scheduler="constant",
+    )
+    objective.prepare(data, num_passes=3)
+    trained, rows = run_trainer(objective, nets[1], [data.batch], tmp_path, max_steps=3)
+    losses = [
+        sum(row["weights"][name] * part for name, part in row["parts"].items())
+        for row in result.history
+    ]
+    assert [row["loss"] for row in rows] == pytest.approx(losses, rel=1e-6)
+    assert len(set(losses)) == len(trained.gradients) == len(fitted.gradients) == 3
+    for ours, theirs in zip(fitted.gradients, trained.gradients, strict=True):
+        assert ours.keys() == theirs.keys()
+        assert any(gradient.abs().max() > 1e-4 for gradient in ours.values())
+        for name, gradient in ours.items():
+            torch.testing.assert_close(theirs[name], gradient, rtol=1e-9, atol=1e-12)
+    for name, tensor in nets[0].state_dict().items():
+        torch.testing.assert_close(nets[1].state_dict()[name], tensor, rtol=1e-9, atol=1e-12)
 
 
 def test_own_nets_and_wrapped_models(tmp_path):

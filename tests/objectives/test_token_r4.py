@@ -97,6 +97,53 @@ def test_parameter_gradients_equal_finite_differences(term, net):
     assert slope == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=2e-4, abs=1e-8)
 
 
+class Draws:
+    """Draws that belong to a text and a place, whatever the batch and its padding."""
+
+    def __init__(self, rows=slice(None)):
+        self.rows, self.calls = rows, 0
+
+    def __call__(self, *shape, **settings):
+        shape = shape[0] if len(shape) == 1 else shape
+        generator = torch.Generator().manual_seed(self.calls)
+        self.calls += 1
+        if len(shape) == 2:  # texts and words
+            return torch.empty(6, 4).uniform_(generator=generator)[self.rows, : shape[1]]
+        drawn = torch.empty(5, 6, 16).uniform_(generator=generator)
+        return drawn[: shape[0], self.rows, : shape[2]]
+
+
+def test_neither_padding_nor_other_texts_nor_the_mode_change_a_number(term, net, monkeypatch):
+    batch = texts()
+
+    def losses(model, some, rows=slice(None)):
+        monkeypatch.setattr(torch, "rand", Draws(rows))
+        return term(rr.Probe(model, some))
+
+    together = losses(net, batch)
+    assert bool((together > 0).all())
+    for other in (losses(net, batch.padded(12)), losses(copy.deepcopy(net).train(), batch)):
+        torch.testing.assert_close(other, together, rtol=1e-10, atol=1e-14)
+    for n in range(len(batch)):
+        rows = slice(n, n + 1)
+        alone = losses(net, batch[rows].trimmed(), rows)
+        torch.testing.assert_close(alone, together[rows], rtol=1e-10, atol=1e-14)
+
+
+def test_kernels_of_attention_agree(term):
+    batch, found = texts(), []
+    fast, slow = NETS["bert, sdpa"]().eval(), NETS["bert, eager"]().eval()
+    slow.load_state_dict(fast.state_dict())
+    for net in (fast, slow):
+        torch.manual_seed(0)
+        loss = term.eval().as_objective()(net, batch).total
+        loss.backward()
+        gradients = [p.grad for p in net.parameters() if p.grad is not None]
+        found.append((loss.detach(), torch.cat([one.flatten() for one in gradients])))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+
+
 def test_small_passes_give_the_same(term, net):
     batch, totals = texts(), []
     for rows in (None, 4):

@@ -14,6 +14,8 @@ __all__ = ["text"]
 def text(
     path: str | PathLike[str],
     *,
+    text: str = "text",
+    label: str = "label",
     mask_polarity: str | None = None,
     words: Sequence[str] | str | None = None,
     tokenizer: str = "words",
@@ -29,6 +31,8 @@ def text(
 
     Args:
         path: The folder, or the table itself.
+        text: Name of the column of texts.
+        label: Name of the column of labels.
         mask_polarity: What spans mark: ``"irrelevant"`` or ``"relevant"``. Needed with spans.
         words: Words the model must not look at; a name of a file in the folder has one a line.
         tokenizer: ``"words"``, ``"minilm"`` or the folder of a language model.
@@ -40,6 +44,8 @@ def text(
     """
     return dataset(
         path,
+        text=text,
+        label=label,
         mask_polarity=mask_polarity,
         words=_read_words(Path(path).expanduser(), words),
         tokenizer=tokenizer,

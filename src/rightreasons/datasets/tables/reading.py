@@ -23,6 +23,8 @@ logger = logging.getLogger("rightreasons")
 
 MISSING = {"", "?", "na", "n/a", "nan", "none", "null"}
 MOST_VALUES = 200
+FEW_WORDS = 0.1
+"""A column of numbers is refused if at most this share of its cells is something else."""
 UNKNOWN = "missing"
 Missing = Literal["refuse", "fill", "drop"]
 
@@ -142,7 +144,7 @@ def _features(
     width = 0
     for name in names:
         cells = [row[name] for row in rows]
-        numbers = None if name in categorical else _as_numbers(cells)
+        numbers = None if name in categorical else _as_numbers(name, cells)
         column = Column(name, width, masked=name in masked)
         if numbers is not None:
             column, made = _standardise(column, numbers, is_train)
@@ -228,13 +230,31 @@ def _is_missing(cell: object) -> bool:
     return cell is None or cell != cell or str(cell).strip().lower() in MISSING
 
 
-def _as_numbers(cells: Sequence[Any]) -> Tensor | None:
-    """The column as numbers, NaN where it is empty; None if it has something else."""
-    try:
-        numbers = [math.nan if _is_missing(cell) else float(cell) for cell in cells]
-    except (TypeError, ValueError):
-        return None
-    return None if any(math.isinf(one) for one in numbers) else torch.tensor(numbers).double()
+def _as_numbers(name: str, cells: Sequence[Any]) -> Tensor | None:
+    """The column as numbers, NaN where it is empty; None if it has words.
+
+    Raises:
+        DatasetCorruptError: Almost all cells are numbers, and one is none or is infinite.
+    """
+    numbers, strange = [], []
+    for row, cell in enumerate(cells, start=1):
+        try:
+            number = math.nan if _is_missing(cell) else float(cell)
+        except (TypeError, ValueError):
+            number = math.inf
+        numbers.append(number)
+        if math.isinf(number):
+            strange.append((row, cell))
+    if not strange:
+        return torch.tensor(numbers).double()
+    if len(strange) <= FEW_WORDS * len(cells):
+        row, cell = strange[0]
+        raise DatasetCorruptError(
+            f"Row {row}: expected a finite number in the column {name!r}, as in most rows, but got "
+            f"{cell!r}. Mend the cell or leave it empty. If the column has categories, say so: "
+            f"categorical=[{name!r}] (--set-data categorical={name})."
+        )
+    return None
 
 
 def _shortcut(masked: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from rightreasons.datasets.dataset import Card, Splits
 from rightreasons.datasets.images.table import read_table
 from rightreasons.datasets.splitting import assign_splits
 from rightreasons.datasets.texts.spans import check_spans, find_words
-from rightreasons.datasets.texts.splits import TextRow, Words, text_splits
+from rightreasons.datasets.texts.splits import TextRow, Words, text_splits, words_for
 from rightreasons.errors import DatasetCorruptError, DatasetNotFoundError, InvalidSettingError
 
 __all__ = [
@@ -133,6 +133,7 @@ def dataset(
             'them, "relevant" if it should (--set-data mask_polarity=irrelevant). Nobody said.'
         )
     by_class = _words_by_number(words, classes)
+    _refuse_strange_words(rows, by_class)
     card = card or _default_card(len(rows), words)
     return text_splits(
         rows,
@@ -143,6 +144,15 @@ def dataset(
         relevant=mask_polarity == "relevant",
         strength=strength,
     )
+
+
+def _refuse_strange_words(rows: Sequence[TextRow], words: Words | None) -> None:
+    """A list of which no text has a word would mask nothing, and nobody would notice."""
+    if words and not any(find_words(row.text, words_for(row.label, words)) for row in rows):
+        raise InvalidSettingError(
+            "Expected `words` that occur in the texts, but no text has one of them (for its own "
+            "class, if each class has a list). Whole words count, in upper or lower case."
+        )
 
 
 def read_rows(source: object) -> Iterator[Mapping[str, Any]]:
