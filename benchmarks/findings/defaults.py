@@ -6,6 +6,7 @@ from statistics import fmean
 
 from findings.kept import cell, markdown, measured, percent
 from rightreasons.benchmark.suites.defaults import (
+    CONTROLLED,
     GUIDED,
     NETS,
     ORACLE,
@@ -167,7 +168,7 @@ def recipe_table() -> str:
     under = [method for _, method, _ in below_erm()]
     lost = losses()
     rows = []
-    for method in GUIDED:
+    for method in (*GUIDED, *CONTROLLED):
         columns = [gaps(method, sets) for sets in (DEVELOPMENT, TEST)]
         everything = [*columns[0], *columns[1]]
         if not everything:

@@ -44,6 +44,8 @@ START = 1000.0
 """The weight with which a controlled penalty starts; its cap is lower in the first steps."""
 SMOOTHING = 0.2
 """The share of a new measurement in the moving means of a controlled weight."""
+LEAST = 0.02
+"""The smallest share of the entropy that counts as left to learn, in a cap."""
 MEMORY = 0.9
 """What remains after a step of the task's gradient that a cap remembers."""
 
@@ -165,11 +167,13 @@ class ControlledWeight(nn.Module):
     A cap holds the penalty's gradient below a share of the task's, so that no weight switches
     learning off:
 
-    .. math:: w \le \gamma \, \frac{G}{\lVert \nabla_\theta P \rVert}, \qquad
+    .. math:: w \le \gamma \, \frac{G}{\lVert \nabla_\theta P \rVert} \,
+              \frac{\log K}{\ell(x)}, \qquad
               G \leftarrow \max(\lVert \nabla_\theta \ell \rVert, 0.9 \, G)
 
-    The weight starts high, hence at its cap: a net that has learned a shortcut is sure, its loss
-    has no gradient, and a penalty comes too late. All of it is part of ``state_dict()``.
+    The more the model has learned, the higher is the cap, up to 50 times. The weight starts high,
+    hence at its cap: a net that has learned a shortcut is sure, its loss has no gradient, and a
+    penalty comes too late. All of it is part of ``state_dict()``.
 
     A measurement is one pass without gradients over twice the batch, in every ``every``-th step.
     The cap takes one backward pass of the task more.
@@ -188,6 +192,7 @@ class ControlledWeight(nn.Module):
     steps: Tensor
     cost: Tensor
     ceiling: Tensor
+    learned: Tensor
     pull: Tensor
     means: Tensor
 
@@ -212,6 +217,7 @@ class ControlledWeight(nn.Module):
         self.register_buffer("log_weight", torch.tensor(math.log(start), dtype=torch.float64))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
         self.register_buffer("cost", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("learned", torch.zeros((), dtype=torch.float64))
         self.register_buffer("means", torch.zeros(2, dtype=torch.float64))
         self.register_buffer("pull", torch.zeros((), dtype=torch.float64))
         self.register_buffer("ceiling", torch.tensor(math.inf, dtype=torch.float64))
@@ -247,6 +253,7 @@ class ControlledWeight(nn.Module):
         # Below 2 % of the entropy the share is noise: nothing is learned yet.
         reads = extra / learned if learned > 0.02 * math.log(num_classes) else 0.0
         self.cost.fill_(reads)
+        self.learned.fill_(min(max(learned / math.log(num_classes), 0.0), 1.0))
         excess = min(max(reads / max(self.limit, 1e-6) - 1, -1.0), 1.0)
         moved = float(self.log_weight) + self.every * self.rate * excess
         self.log_weight.fill_(min(max(moved, math.log(self.low)), math.log(self.high)))
@@ -260,8 +267,9 @@ class ControlledWeight(nn.Module):
         """
         if math.isfinite(task_norm):
             self.pull.fill_(max(task_norm, MEMORY * float(self.pull)))
-        pull = float(self.pull)
-        self.ceiling.fill_(self.cap * pull / penalty_norm if penalty_norm > 0 else math.inf)
+        left = max(1.0 - float(self.learned), LEAST)
+        allowed = self.cap * float(self.pull) / left
+        self.ceiling.fill_(allowed / penalty_norm if penalty_norm > 0 else math.inf)
 
 
 def control_weights(

@@ -56,7 +56,7 @@ class R3(Term):
 
 
 @recipe(R3)
-def r3(task: Term, penalty: R3, *, weight: Weight = "controlled") -> Objective:
+def r3(task: Term, penalty: R3, *, weight: Weight = 30.0) -> Objective:
     """Right for the right reasons: no input gradient inside the mask.
 
     Example:
@@ -134,7 +134,7 @@ class SmoothR3(Term):
 
 
 @recipe(SmoothR3, num_samples=3)  # fewer than the term draws, since each costs a pass
-def smooth_r3(task: Term, penalty: SmoothR3, *, weight: Weight = "controlled") -> Objective:
+def smooth_r3(task: Term, penalty: SmoothR3, *, weight: Weight = 100.0) -> Objective:
     """Smooth-R3: no smoothed input gradient inside the mask.
 
     Example:

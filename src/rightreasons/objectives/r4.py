@@ -118,7 +118,7 @@ class RandR4(R4):
 
 
 @recipe(RandR4)
-def rand_r4(task: Term, penalty: RandR4, *, weight: Weight = "controlled") -> Objective:
+def rand_r4(task: Term, penalty: RandR4, *, weight: Weight = 100.0) -> Objective:
     """Rand-R4: no masked gradient at random points of the masked box.
 
     Example:
@@ -189,7 +189,7 @@ class AdvR4(R4):
 
 
 @recipe(AdvR4)
-def adv_r4(task: Term, penalty: AdvR4, *, weight: Weight = "controlled") -> Objective:
+def adv_r4(task: Term, penalty: AdvR4, *, weight: Weight = 100.0) -> Objective:
     """Adv-R4: no masked gradient where an attack on it ends.
 
     Example:

@@ -21,6 +21,7 @@ from rightreasons.objectives.recipes import RECIPES
 from rightreasons.strategies import STRATEGIES
 
 __all__ = [
+    "CONTROLLED",
     "GUIDED",
     "NETS",
     "ORACLE",
@@ -40,6 +41,8 @@ GUIDED = (
 
 PREDICTED = "counterexamples, predicted masks"
 """ReFF's annotator learns from the few masks and predicts the others; then counterexamples."""
+CONTROLLED = {f"{name}, controlled": name for name in ("r3", "adv_r4")}
+"""The same recipes with a controlled weight."""
 
 SMALL_CNN, RESNET, EFFICIENTNET, MLP = "small CNN", "ResNet-18", "EfficientNet-Lite0", "MLP"
 NETS: Mapping[str, Overrides] = {
@@ -52,7 +55,7 @@ NETS: Mapping[str, Overrides] = {
     },
     MLP: {"model": "mlp"},
 }
-_CORE = ("counterexamples", "r3", "adv_r4", "reff")
+_CORE = ("counterexamples", "r3", "reff", "r3, controlled")
 _QUICK = ("counterexamples", "r3")
 _WITHOUT_BOUNDS = tuple(name for name in GUIDED if name not in ("ibp_ex", "cert_r4"))
 
@@ -140,6 +143,13 @@ def _methods() -> list[Method]:
         ERM: {"recipe": "erm"},
         GROUPS: {"recipe": "group_dro"},
         **recipes,
+        **{
+            name: {
+                "recipe": recipe,
+                "settings": {**_plain_defaults(recipe), "weight": "controlled"},
+            }
+            for name, recipe in CONTROLLED.items()
+        },
         PREDICTED: {
             **recipes["counterexamples"],
             "strategy": "reff",
@@ -163,15 +173,15 @@ def _plain_defaults(recipe: str) -> dict[str, Any]:
 
 def _blocks() -> list[tuple[str, str, Sequence[str]]]:
     """Data set, net and guided methods of each block, in the order of the table."""
-    everything = (*_WITHOUT_BOUNDS, MASKTUNE)
+    everything = (*_WITHOUT_BOUNDS, "r3, controlled", MASKTUNE)
     return [
-        ("pets_tag", SMALL_CNN, (*_CORE, "pgd_ex", MASKTUNE)),
+        ("pets_tag", SMALL_CNN, (*_CORE, "adv_r4", "adv_r4, controlled", "pgd_ex", MASKTUNE)),
         ("decoy_derm", SMALL_CNN, everything),
         ("biased_mnist", SMALL_CNN, everything),
         # a table has no maps of layers
-        ("decoy_digits", MLP, tuple(name for name in GUIDED if name != "reff")),
+        ("decoy_digits", MLP, ("r3, controlled", *(name for name in GUIDED if name != "reff"))),
         ("pets_tag", RESNET, _CORE),
-        ("pets_tag", EFFICIENTNET, ("counterexamples", "r3", "adv_r4")),
+        ("pets_tag", EFFICIENTNET, ("counterexamples", "r3", "adv_r4", "r3, controlled")),
         *((name, SMALL_CNN, (*_CORE, PREDICTED) if name == FEW_MASKS else _CORE) for name in CASES),
         ("pets_band", SMALL_CNN, _CORE),
         ("decoy_ham", SMALL_CNN, _CORE),
