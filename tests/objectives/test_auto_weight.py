@@ -162,7 +162,9 @@ def test_the_gradient_of_a_controlled_penalty_stays_below_a_share_of_the_task(ti
     loss = rr.objectives.Objective(terms)(tiny_net, tiny_batch)
     task = 2.0 * gradient_norm(loss.parts["cross_entropy"], parameters, len(tiny_batch))
     penalty = loss.weights["r3"] * gradient_norm(loss.parts["r3"], parameters, len(tiny_batch))
-    assert penalty == pytest.approx(0.4 * task)
+    left = 1 - float(weight.learned)
+    assert 0 < left <= 1
+    assert penalty == pytest.approx(0.4 * task / left)
     loss.backward()
     plain = 2.0 * CrossEntropy() + loss.weights["r3"] * R3()
     expected = torch.autograd.grad(plain(tiny_net, tiny_batch).total, parameters)
@@ -170,7 +172,10 @@ def test_the_gradient_of_a_controlled_penalty_stays_below_a_share_of_the_task(ti
         torch.testing.assert_close(parameter.grad, gradient)
     # A cap remembers nine tenths of the largest gradient for a step.
     weight.hold_below(task_norm=0.0, penalty_norm=1.0)
-    assert float(weight.ceiling) == pytest.approx(0.4 * 0.9 * task)
+    assert float(weight.ceiling) == pytest.approx(0.4 * 0.9 * task / left)
+    weight.observe(torch.zeros(4), torch.zeros(4), num_classes=2)
+    weight.hold_below(task_norm=1.0 + task, penalty_norm=1.0)
+    assert float(weight.ceiling) > 0.4 * (1.0 + task)  # what is learned raises it
     weight.hold_below(task_norm=1.0, penalty_norm=0.0)
     assert math.isinf(float(weight.ceiling))
 

@@ -170,7 +170,7 @@ def worst_value(
             best_values = torch.where(better, values.detach(), best_values)
             if is_last:
                 break
-            (slope,) = torch.autograd.grad(values.sum(), point)
+            (slope,) = torch.autograd.grad(values, point, torch.ones_like(values))
             fraction = step_size * (1 - 0.9 * step / max(1, num_steps)) if step else 1.0
             stride = fraction * (upper - lower)
             point = torch.addcmul(point.detach(), stride, slope.sign()).clamp(lower, upper)
