@@ -198,7 +198,7 @@ def test_a_cell_whose_process_is_killed_runs_again(tiny, nets, tmp_path, caplog)
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
 def test_a_driver_that_is_stopped_goes_on(tiny, nets, tmp_path, ending):
-    suite = tiny(nets.method("a"), nets.method("b"), seeds=(0, 1), epochs=500)
+    suite = tiny(nets.method("a"), nets.method("b"), seeds=(0, 1), epochs=200)
     expected = table(run(suite, tmp_path / "here"))
     nets.forget()
     out = tmp_path / "out"

@@ -326,8 +326,14 @@ def test_a_signal_while_the_last_epoch_is_measured_ends_the_fit(tmp_path, monkey
         return {"accuracy": 1.0}
 
     monkeypatch.setattr("rightreasons.training.fit.evaluate", measure)
-    with pytest.raises(SystemExit) as stop:
-        rr.fit(net(), CrossEntropy(), separable(), validation=separable(), epochs=1, out=tmp_path)
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a library may have set its own
+    try:
+        with pytest.raises(SystemExit) as stop:
+            rr.fit(
+                net(), CrossEntropy(), separable(), validation=separable(), epochs=1, out=tmp_path
+            )
+    finally:
+        signal.signal(signal.SIGTERM, before)
     assert stop.value.code == 128 + signal.SIGTERM
     assert (tmp_path / "checkpoint.pt").exists()
 
