@@ -83,8 +83,11 @@ class FirstLayerAdapter(FeatureAdapter):
         self, *, split: SplitNet, first_output: Tensor, values: Tensor, columns: Tensor
     ) -> None:
         super().__init__(net=split.tail, values=values, columns=columns)
-        self.first_output = first_output
         self.weight = split.layer.weight.index_select(1, columns)
+        # In mixed precision z is in half precision, which bounds do not take.
+        self.first_output = first_output.to(
+            torch.promote_types(first_output.dtype, self.weight.dtype)
+        )
 
     @override
     def net_input(self, values: Tensor, *, detached: bool) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from rightreasons.bounds import Box, gradient_box, output_box
+from rightreasons.bounds.box import full_precision
 from rightreasons.core.memory import Work
 from rightreasons.core.model_modes import (
     out_of_place,
@@ -150,12 +151,12 @@ class MaskedFeatures:
 
     def output_box(self, interval: Interval) -> Box:
         """Bounds of the logits over values in ``interval``."""
-        with self._test_time():
+        with self._test_time(), full_precision(interval.lower):
             return output_box(self._adapter.net, self._adapter.net_input_box(interval))
 
     def gradient_box(self, interval: Interval, target: Target) -> tuple[Box, Box]:
         """Bounds of the logits, and of the gradient ``(N, M)``, over values in ``interval``."""
-        with self._test_time():
+        with self._test_time(), full_precision(interval.lower):
             net_input = self._adapter.net_input_box(interval)
             logits, gradient = gradient_box(self._adapter.net, net_input, self.y, target=target)
             return logits, self._adapter.feature_gradient_box(gradient)

@@ -369,7 +369,9 @@ class Probe:
             )
         if self._is_text:
             self._features = x if self._embedded.output is None else self._embedded.output
-        return checked_logits(logits, self.batch.y, in_training=self.model.training)
+        # Logits in half precision are converted, which must not cut their graph.
+        with torch.set_grad_enabled(torch.is_grad_enabled() or bool(self.needs_gradient)):
+            return checked_logits(logits, self.batch.y, in_training=self.model.training)
 
 
 def strongest_need(needs: Iterable[Need]) -> Need:
