@@ -24,7 +24,6 @@ Kind = Literal[
 ]
 Source = Kind | float
 SOURCES: tuple[str, ...] = get_args(Kind)
-FROM_SAMPLES: tuple[Source, ...] = ("auto", "samples", "pasted")
 MIXED: tuple[Source, ...] = ("samples", "noise", "blur", "mean")
 
 NUM_SEEN = 2048
@@ -91,11 +90,6 @@ class Replacement:
         if isinstance(source, str):
             check_choice("source", source, SOURCES)
         self._strata = Strata(strata)
-        if self._strata.names and source not in FROM_SAMPLES:
-            raise InvalidSettingError(
-                f"Expected `strata` with a source that takes other samples, but got {source!r}. "
-                'Use source="samples".'
-            )
         self.source = source
         self.seed = seed
         self._chosen: Source | None = None
@@ -128,11 +122,6 @@ class Replacement:
         most = max(2, BANK_BYTES // (sample.x[0].nbytes + 1))
         self._donors = Batch.collate([part for part in masked if len(part)])[:most]
         self._strata.prepare(data.card, self._donors.x)
-
-    @property
-    def strata(self) -> tuple[str, ...]:
-        """The columns in which other samples have the same values."""
-        return self._strata.names
 
     @property
     def chosen(self) -> Source:

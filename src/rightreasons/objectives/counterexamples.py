@@ -23,6 +23,7 @@ from rightreasons.types import Batch
 __all__ = ["CounterExamples", "counterexamples"]
 
 SHARE_SEED = 7919
+FROM_SAMPLES: tuple[Source, ...] = ("auto", "samples", "pasted")
 
 
 class CounterExamples(Term):
@@ -86,7 +87,12 @@ class CounterExamples(Term):
         self.draw_seed = check_integer("draw_seed", draw_seed, low=0)
         self.task = CrossEntropy(class_weights=class_weights)
         self.replacement = Replacement(source, seed=self.draw_seed, strata=strata)
-        self.strata = self.replacement.strata
+        self.strata = (strata,) if isinstance(strata, str) else tuple(strata)
+        if self.strata and source not in FROM_SAMPLES:
+            raise InvalidSettingError(
+                f"Expected `strata` with a source that takes other samples, but got {source!r}. "
+                'Use source="samples".'
+            )
         self.epoch = 0
 
     @property
