@@ -7,7 +7,8 @@ within a round, of processor time: other work on the machine takes no part.
 
 Parts are "usual", "drawn" (terms that differentiate or try many texts) and "all words" (Adv-R4
 with every substitute in one place). Each has a step by hand of its own. ``--out`` keeps the other
-parts of the file. MiniLM comes from the extra `minilm`; `--small` takes a tiny LSTM.
+parts of the file, and with ``--steps`` the other steps too. MiniLM comes from the extra `minilm`;
+`--small` takes a tiny LSTM.
 """
 
 import json
@@ -113,6 +114,7 @@ def recipes_of(part: str) -> dict[str, rr.Objective]:
 def main() -> None:
     parser = timing.step_parser(__doc__, rounds=5)
     parser.add_argument("--part", choices=("usual", "drawn", "all words"), required=True)
+    parser.add_argument("--steps", nargs="+", help="names of the steps; all of the part by default")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--warm-up", type=int, default=1, help="rounds that do not count")
@@ -120,11 +122,15 @@ def main() -> None:
     chosen = parser.parse_args()
     data = random_texts(chosen.batch, chosen.tokens)
     recipes, settings = recipes_of(chosen.part), {"small": chosen.small, "warm_up": chosen.warm_up}
+    if chosen.steps:
+        recipes = {name: recipes[name] for name in chosen.steps}
     ratios = ratios_of(recipes, data, chosen.rounds, **settings)
     sizes = {"batch": chosen.batch, "tokens": chosen.tokens, "rounds": chosen.rounds}
     kept = {}
     if chosen.out is not None and chosen.out.exists():
         kept = json.loads(chosen.out.read_text())
+    if chosen.steps:
+        ratios = {**kept.get(chosen.part, {}).get("ratios", {}), **ratios}
     figures = {**timing.machine(), **sizes, "ratios": ratios}
     timing.publish({**kept, chosen.part: figures}, chosen.out)
 

@@ -155,6 +155,18 @@ def test_empty_cells_are_refused_filled_or_dropped(caplog):
     assert len(rr.tables.dataset(rows, missing="drop").train) == 22
 
 
+def test_cells_that_are_not_there_are_empty():
+    rows = [dict(row) for row in ROWS]
+    del rows[3]["age"], rows[5]["label"]
+    with pytest.raises(DatasetCorruptError, match="1 of 'label' in 48 rows"):
+        rr.tables.dataset(rows)
+    rows[5]["label"] = "no"
+    with pytest.raises(DatasetCorruptError, match="1 of 'age' in 48 rows"):
+        rr.tables.dataset(rows)
+    late = [*ROWS[:-1], {**ROWS[-1], "town": "A"}]
+    assert "town" in [c.name for c in rr.tables.dataset(late, missing="fill").card.columns]
+
+
 def test_codes_may_be_categories_and_new_values_are_logged(caplog):
     rows = [dict(row) for row in ROWS]
     rows[-1]["job"] = "king"
@@ -189,3 +201,91 @@ def test_masked_numbers_cannot_be_tried_one_by_one():
     model = rr.models.mlp(inputs=data.card.shape[0], hidden=(8,), classes=2)
     with pytest.raises(InvalidSettingError, match="'age' is a number"):
         rr.certify_substitutes(model, data.test)
+
+
+def rows_with_a_proxy():
+    """The job is nurse only where the sex is f, and cook only where it is m."""
+    jobs = {"f": ["nurse", "clerk"], "m": ["cook", "clerk"]}
+    return [
+        {
+            "age": n,
+            "sex": sex,
+            "job": jobs[sex][n // 2 % 2],
+            "town": ["A", "B", "C"][n % 3],
+            "label": n % 2,
+            "split": ["train", "test"][n >= 48],
+        }
+        for n, sex in ((n, ["f", "m"][n // 3 % 2]) for n in range(60))
+    ]
+
+
+@pytest.mark.parametrize("source", ["samples", "pasted"])
+def test_strata_keep_masked_values_that_occur_with_the_rest_of_the_row(source):
+    data = rr.tables.dataset(rows_with_a_proxy(), masked=["sex"])
+    cards = {column.name: column for column in data.card.columns}
+    sex, job = cards["sex"].features, cards["job"]
+    nurses = data.train.batch.x[:, job.features][:, job.values.index("nurse")] == 1
+    women = torch.tensor([float(value == "f") for value in cards["sex"].values])
+    changed = []
+    for strata in ((), ("job",), ("job", "town")):
+        term = rr.objectives.CounterExamples(source=source, strata=strata)
+        term.prepare(data.train, num_passes=1)
+        term.begin_epoch(1)
+        batch = data.train.take(torch.arange(len(data.train)))
+        made = term.alter(batch).x
+        for n in range(0, 48, 7):
+            alone = term.alter(data.train.take(torch.tensor([n]))).x[0]
+            assert torch.equal(alone, made[n])
+        assert torch.isfinite(term.alter(data.train.batch).x).all()  # without numbers of samples
+        if source == "samples":
+            assert bool(((made[:, sex] * women).sum(dim=1)[nurses] == 1).all()) == bool(strata)
+        others = torch.ones(made.shape[1]).bool()
+        others[sex] = False
+        assert torch.equal(made[:, others], data.train.batch.x[:, others])
+        changed.append(int((made != data.train.batch.x).any(dim=1).sum()))
+    assert all(changed)
+
+
+def test_a_row_takes_every_other_row_of_its_stratum_and_no_more():
+    rows = [{"a": n, "b": "uvw"[n % 3], "label": n % 2, "split": "train"} for n in range(12)]
+    rows += [{**rows[0], "split": "test"}]
+    data = rr.tables.dataset(rows, masked=["a"])
+    term = rr.objectives.CounterExamples(source="samples", strata=["b"])
+    term.prepare(data.train, num_passes=1)
+    batch, column = data.train.take(torch.arange(12)), data.card.columns[0]
+    given = []
+    for epoch in range(60):
+        term.begin_epoch(epoch)
+        given.append(term.alter(batch).x[:, 0].double() * column.deviation + column.mean)
+    for n in range(12):
+        values = {round(float(one[n])) for one in given}
+        assert values == {m for m in range(12) if m % 3 == n % 3} - {n}
+
+
+def test_a_fit_within_strata_says_which_rows_are_alone(caplog):
+    data = rr.tables.dataset(rows_with_a_proxy(), masked=["sex"])
+    model = rr.models.mlp(inputs=data.card.shape[0], hidden=(4,), classes=2)
+    with caplog.at_level(logging.WARNING, logger="rightreasons"):
+        rr.fit(model, rr.recipes.counterexamples(strata="age"), data.train, epochs=1)
+    assert "100 % of the rows are alone in their stratum of age" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"strata": ["sex"]}, "not masked, but got 'sex'. There are: age, job, town"),
+        ({"strata": ["jobs"]}, "not masked, but got 'jobs'. There are: age"),
+        ({"strata": ["job"], "source": "noise"}, "takes other samples, but got 'noise'"),
+    ],
+)
+def test_strata_that_cannot_be_are_refused(settings, words):
+    data = rr.tables.dataset(rows_with_a_proxy(), masked=["sex"])
+    with pytest.raises(InvalidSettingError, match=words):
+        rr.recipes.counterexamples(**settings).prepare(data.train, num_passes=1)
+
+
+def test_strata_need_to_see_the_table_first():
+    data = rr.tables.dataset(rows_with_a_proxy(), masked=["sex"])
+    term = rr.objectives.CounterExamples(strata=["job"])
+    with pytest.raises(InvalidSettingError, match=r"columns of `strata` before .*prepare"):
+        term.alter(data.train.batch)

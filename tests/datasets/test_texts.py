@@ -158,6 +158,14 @@ def small_tokenizer():
     return PreTrainedTokenizerFast(tokenizer_object=raw, **tokens)
 
 
+@pytest.mark.parametrize("spans", [[], "[]", "", None])
+def test_empty_spans_mean_that_nobody_annotated(spans):
+    """With spans of what is relevant, an empty list would hide the whole text."""
+    batch = rr.text.dataset(changed(spans=spans), mask_polarity="relevant").train.batch
+    assert int((~batch.annotated).sum()) == 1
+    assert not batch.mask[~batch.annotated].any()
+
+
 def test_a_slow_tokenizer_is_refused():
     class Slow:
         is_fast = False
@@ -185,6 +193,7 @@ def changed(**cells):
         (changed(spans=[7]), IRRELEVANT, DatasetCorruptError, r"Row 1: expected spans as \[\[star"),
         (changed(spans="[[0"), IRRELEVANT, DatasetCorruptError, "Row 1: expected spans as JSON"),
         (changed(text=" "), IRRELEVANT, DatasetCorruptError, "Row 1: expected a text, but got ' '"),
+        (changed(label=None), IRRELEVANT, DatasetCorruptError, "Row 1: expected a label"),
         (changed(split="dump"), IRRELEVANT, DatasetCorruptError, "in row 1, but got 'dump'"),
         (changed(sha256="abc"), IRRELEVANT, DatasetCorruptError, "Row 1.*text that was annotated"),
         ([], {}, DatasetCorruptError, "at least one text"),

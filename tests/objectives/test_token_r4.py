@@ -5,9 +5,10 @@ import copy
 import pytest
 import torch
 from tests.reference import terms
-from tests.token_nets import NETS, TEXT, text_data, texts
+from tests.token_nets import NETS, TEXT, embedding_of, text_data, texts
 
 import rightreasons as rr
+from rightreasons.core import memory
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.objectives import IbpEx, TokenAdvR4, TokenRandR4, TokenSmoothR3
 from rightreasons.objectives.token_r4 import choose_tokens
@@ -40,9 +41,9 @@ def spied(term, net, batch):
     seen = []
     original = term.gradients_at
 
-    def spy(probe, tokens, *, create_graph):
-        seen.append((tokens, create_graph))
-        return original(probe, tokens, create_graph=create_graph)
+    def spy(probe, tokens, **settings):
+        seen.append((tokens, settings["create_graph"]))
+        return original(probe, tokens, **settings)
 
     term.gradients_at = spy
     losses = term(rr.Probe(net, batch))
@@ -68,7 +69,8 @@ def test_equals_its_slow_twin(name, net):
         losses, torch.tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-12
     )
     if name == "rand":
-        tried = [terms.token_norms(net, batch, [one], combine) for one in seen[0][0]]
+        tried = [terms.token_norms(net, batch, one, combine) for one, _ in seen[:-1]]
+        assert len(tried) == 3
         assert losses.tolist() == pytest.approx([max(some) for some in zip(*tried, strict=True)])
     if name == "adv":
         assert torch.equal(final[0], terms.token_attack(net, batch, TEXT.substitutes))
@@ -158,6 +160,77 @@ def test_small_passes_give_the_same(term, net):
     for name, parameter in first.items():
         if parameter.grad is not None:
             torch.testing.assert_close(parameter.grad, second[name].grad)
+
+
+def gradients_of(term, net, batch):
+    """The loss of a term and the gradients of all parameters, for one random state."""
+    torch.manual_seed(0)
+    model = copy.deepcopy(net)
+    loss = term.as_objective()(model, batch)
+    loss.backward()
+    named = model.named_parameters()
+    return loss.total.detach(), {n: p.grad for n, p in named if p.grad is not None}
+
+
+def test_passes_that_fit_the_cache_give_the_same(term, net, monkeypatch):
+    loss, gradients = gradients_of(term, net, texts())
+    monkeypatch.setattr(memory, "CACHED", 1)  # a text a pass
+    split_loss, split = gradients_of(term, net, texts())
+    torch.testing.assert_close(split_loss, loss)
+    assert split.keys() == gradients.keys()
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(split[name], gradient)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_what_a_search_has_found_is_not_computed_again(net, frozen):
+    """One pass of the task, three of draws, one to differentiate; values as without a search."""
+    batch, draws = texts(), TokenRandR4(num_samples=3, share=0.6)
+    draws.prepare(text_data(), num_passes=1)
+    embedding_of(net).weight.requires_grad_(not frozen)
+    draws(rr.Probe(net, batch))  # sizes are measured once
+    passes = []
+    net.register_forward_hook(lambda *_: passes.append(torch.is_grad_enabled()))
+    objective = rr.objectives.CrossEntropy() + 1.0 * draws
+    objective(net, batch).backward()
+    assert len(passes) == 5
+
+    torch.manual_seed(0)
+    _, seen = spied(draws, net, batch)
+    chosen = seen[-1][0][0]
+    single = TokenRandR4(num_samples=1)
+    single.substitutes = lambda some: some.x.new_tensor([0])
+    single.gradient = lambda probe: single.gradients_at(probe, chosen[None], create_graph=True)[0]
+    (loss, gradients), (plain_loss, plain) = (
+        gradients_of(one, net, batch) for one in (draws, single)
+    )
+    torch.testing.assert_close(loss, plain_loss)
+    assert gradients.keys() == plain.keys()
+    for name, gradient in plain.items():
+        torch.testing.assert_close(gradients[name], gradient)
+
+
+def test_texts_without_a_mask_make_no_pass(term, net):
+    batch = texts()
+    keep = torch.tensor([1.0, 0, 1, 0, 0, 1], dtype=torch.float64)
+    some = batch.with_(mask=batch.mask * keep[:, None])
+    sizes = []
+    net.register_forward_hook(lambda _, inputs, __: sizes.append(len(inputs[0])))
+    probe = rr.Probe(net, some)
+    losses = term(probe)
+    assert torch.equal(losses == 0, keep == 0)
+    assert len(sizes) > 1
+    assert all(size % 3 == 0 for size in sizes[1:] if size > 1)  # one text measures the size
+
+
+def test_a_controlled_weight_differentiates_the_penalty_once(net):
+    data, objective = text_data(), rr.recipes.token_rand_r4()
+    objective.prepare(data, num_passes=4)
+    objective(net, data.batch).backward()
+    passes = []
+    net.register_forward_hook(lambda *_: passes.append(torch.is_grad_enabled()))
+    objective(net, data.batch).backward()
+    assert sum(passes) == 5  # the controller's own pass needs no gradient
 
 
 def test_who_may_change_and_into_what(term, net):

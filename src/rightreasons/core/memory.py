@@ -37,6 +37,7 @@ __all__ = [
     "pass_bytes",
     "recompute_in_backward",
     "rows_within_budget",
+    "rows_within_cache",
 ]
 
 Work = Literal["values", "gradients", "second_order", "bounds"]
@@ -46,6 +47,8 @@ LARGEST_PASS = 2**29
 """Bytes of the largest pass that measures, on a processor."""
 SHARE = 4
 """A pass takes one part in so many of the memory."""
+CACHED = 2**23
+"""Bytes of an activation that a processor's cache holds, beside some others."""
 _SMALL = 2**18  # a net rarely keeps more than 1,024 times its input: such a pass needs no measuring
 _UNKNOWN = 4 * LARGEST_PASS
 _WORKSPACE = 5  # a pass holds a few of the largest activations, for inputs, outputs and copies
@@ -107,6 +110,29 @@ def rows_within_budget(
         return max(1, ceiling)
     needed = pass_bytes(model, x, inputs).needed(work) + 2 * x[0].nbytes
     fitting = max(1, budget_of(x.device, in_training=in_training) // needed)
+    return ceiling if ceiling <= fitting else 1 << fitting.bit_length() - 1
+
+
+def rows_within_cache(
+    model: nn.Module, x: Tensor, *, ceiling: int, inputs: Mapping[str, Tensor] | None = None
+) -> int:
+    """The most rows whose activations stay in a processor's cache, a power of two below `ceiling`.
+
+    Larger passes wait for memory in every layer that only adds or multiplies.
+
+    Args:
+        model: The model that makes the pass.
+        x: Samples, ``(N, *S)``; the first one is passed once, unless the model is known.
+        ceiling: The most rows that are wanted; the result on devices other than a processor.
+        inputs: What else the model takes, see `Batch`.
+
+    Example:
+        >>> rows_within_cache(nn.Linear(3, 2), torch.zeros(8, 3), ceiling=8)
+        8
+    """
+    if x.device.type != "cpu" or ceiling <= 1 or not len(x):
+        return max(1, ceiling)
+    fitting = max(1, CACHED // max(1, pass_bytes(model, x, inputs).largest))
     return ceiling if ceiling <= fitting else 1 << fitting.bit_length() - 1
 
 
@@ -200,6 +226,7 @@ def call_in_parts(
     *,
     most: int,
     create_graph: bool,
+    known: Tensor | None = None,
 ) -> Tensor:
     """Call a function of rows on so many rows at a time, and join the results.
 
@@ -210,12 +237,16 @@ def call_in_parts(
         most: The most rows of a call.
         create_graph: Whether gradients of the result must reach ``x`` and the weights. Where one
             call does not do, the graph of each is built again when it is differentiated.
+        known: The results, if they are known. The function is then called only to differentiate.
     """
     values = []
     with torch.set_grad_enabled(torch.is_grad_enabled() and create_graph):
         for rows in torch.split(torch.arange(len(x), device=x.device), most):
             if not create_graph:
                 values.append(function(x[rows], rows).detach())
+            elif known is not None:
+                value = known[rows]
+                values.append(recompute_in_backward(function, model, x[rows], rows, value=value))
             elif len(rows) == len(x):
                 values.append(function(x, rows))
             else:
@@ -224,7 +255,11 @@ def call_in_parts(
 
 
 def recompute_in_backward(
-    function: Callable[..., Tensor], model: nn.Module, x: Tensor, *others: Tensor
+    function: Callable[..., Tensor],
+    model: nn.Module,
+    x: Tensor,
+    *others: Tensor,
+    value: Tensor | None = None,
 ) -> Tensor:
     """Give ``function(x, *others)``, whose graph is built when the result is differentiated.
 
@@ -236,6 +271,7 @@ def recompute_in_backward(
         model: The model whose parameters get gradients.
         x: What the function is called with; may carry a graph.
         others: What else it is called with; gets no gradient.
+        value: The result, if it is known; None calls the function.
 
     Example:
         >>> net, x = nn.Linear(2, 1), torch.ones(3, 2)
@@ -246,7 +282,7 @@ def recompute_in_backward(
     core = innermost(model)
     parameters = [weight for weight in core.parameters() if weight.requires_grad]
     repeat = _Repeat(function, others, core, x.device.type)
-    result: Tensor = _Recomputed.apply(repeat, x, *parameters)  # type: ignore[no-untyped-call]
+    result: Tensor = _Recomputed.apply(repeat, value, x, *parameters)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -281,18 +317,20 @@ class _Recomputed(torch.autograd.Function):
     """The value of a function now, and its gradients from a second call."""
 
     @staticmethod
-    def forward(ctx: Any, repeat: _Repeat, x: Tensor, *parameters: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, repeat: _Repeat, value: Tensor | None, x: Tensor, *parameters: Tensor
+    ) -> Tensor:
         ctx.repeat, ctx.x, ctx.parameters = repeat, x.detach(), parameters
-        return repeat(ctx.x).detach()
+        return repeat(ctx.x).detach() if value is None else value.detach()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        needs_x, *_ = ctx.needs_input_grad[1:]
+        needs_x, *_ = ctx.needs_input_grad[2:]
         x = ctx.x.detach().requires_grad_(needs_x)
         value = ctx.repeat(x)
         inputs = [x, *ctx.parameters] if needs_x else [*ctx.parameters]
         if not value.requires_grad:
-            return (None,) * (2 + len(ctx.parameters))
+            return (None,) * (3 + len(ctx.parameters))
         found = torch.autograd.grad(value, inputs, gradient, allow_unused=True)
-        return (None, *found) if needs_x else (None, None, *found)
+        return (None, None, *found) if needs_x else (None, None, None, *found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import torch
@@ -11,6 +12,7 @@ from torch.nn import functional
 from rightreasons.core.checks import check_choice
 from rightreasons.core.rng import random_stream, sample_noise
 from rightreasons.datasets.dataset import Dataset, TextCard
+from rightreasons.datasets.strata import Strata
 from rightreasons.datasets.texts.substitution import replace_tokens
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.types import Batch
@@ -68,6 +70,8 @@ class Replacement:
     Args:
         source: One of these.
         seed: Random seed for the draws.
+        strata: Columns of a table, not masked: the other sample has the same values in them, where
+            there is one. So masked values stay those that occur with the rest of the row.
 
     Example:
         >>> batch = Batch(
@@ -80,9 +84,12 @@ class Replacement:
                 [3., 2.]])
     """
 
-    def __init__(self, source: Source = "auto", *, seed: int = 0) -> None:
+    def __init__(
+        self, source: Source = "auto", *, seed: int = 0, strata: Sequence[str] = ()
+    ) -> None:
         if isinstance(source, str):
             check_choice("source", source, SOURCES)
+        self._strata = Strata(strata)
         self.source = source
         self.seed = seed
         self._chosen: Source | None = None
@@ -114,6 +121,7 @@ class Replacement:
         sample = next(part for part in masked if len(part))
         most = max(2, BANK_BYTES // (sample.x[0].nbytes + 1))
         self._donors = Batch.collate([part for part in masked if len(part)])[:most]
+        self._strata.prepare(data.card, self._donors.x)
 
     @property
     def chosen(self) -> Source:
@@ -223,6 +231,10 @@ class Replacement:
         is_donor = (sorted_own[place] == index.to(own)) & (len(own) > 1)
         drawn = (draws * (len(own) - is_donor.long())).long()
         drawn += (is_donor & (drawn >= order[place])).long()
+        if self._strata.names:
+            is_itself = index.to(own)[:, None] == own[None]
+            there = self._strata.choose(batch.x, donors.x.to(batch.x), is_itself, draws)
+            drawn = torch.where(there < 0, drawn, there)
         return donors[drawn.clamp(max=len(own) - 1).to(donors.x.device)].to(batch.x.device)
 
     def _choose(self, seen: list[Batch]) -> Source:

@@ -23,6 +23,7 @@ from rightreasons.types import Batch
 __all__ = ["CounterExamples", "counterexamples"]
 
 SHARE_SEED = 7919
+FROM_SAMPLES: tuple[Source, ...] = ("auto", "samples", "pasted")
 
 
 class CounterExamples(Term):
@@ -47,6 +48,7 @@ class CounterExamples(Term):
         consistency: Weight of the divergence; needs ``originals``.
         draw_seed: Random seed for the copies.
         class_weights: One factor for each class; None is 1 for all.
+        strata: Columns of a table in which the other sample has the same values, see `Replacement`.
 
     References:
         teso2019explanatory
@@ -63,6 +65,7 @@ class CounterExamples(Term):
         consistency: float = 0.0,
         draw_seed: int = 0,
         class_weights: Sequence[float] | None = None,
+        strata: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.source = source
@@ -83,7 +86,13 @@ class CounterExamples(Term):
             )
         self.draw_seed = check_integer("draw_seed", draw_seed, low=0)
         self.task = CrossEntropy(class_weights=class_weights)
-        self.replacement = Replacement(source, seed=self.draw_seed)
+        self.replacement = Replacement(source, seed=self.draw_seed, strata=strata)
+        self.strata = (strata,) if isinstance(strata, str) else tuple(strata)
+        if self.strata and source not in FROM_SAMPLES:
+            raise InvalidSettingError(
+                f"Expected `strata` with a source that takes other samples, but got {source!r}. "
+                'Use source="samples".'
+            )
         self.epoch = 0
 
     @property

@@ -239,7 +239,8 @@ class Objective(_Summand):
         if differentiates_input:
             refuse_wrappers(model)
         # Terms make the input a leaf of the graph; nobody reads its gradient unless x asked for it.
-        restricts = differentiates_input and not batch.x.requires_grad
+        # A controller differentiates each part by itself: held gradients spare a second time.
+        restricts = (differentiates_input or self._controllers) and not batch.x.requires_grad
         stops = [*parameters, *_trainable(self)] if restricts else None
         if self.training and torch.is_grad_enabled():
             control_weights(self._controllers, model, batch, self._replacement)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import torch
@@ -10,13 +11,15 @@ from torch import Tensor
 from typing_extensions import TypedDict, Unpack, override
 
 from rightreasons.core.checks import check_choice, check_fraction, check_integer
-from rightreasons.core.memory import call_in_parts
+from rightreasons.core.memory import budget_of, call_in_parts, pass_bytes, rows_within_cache
 from rightreasons.core.norms import Norm, check_norm, sample_norm
 from rightreasons.datasets.dataset import Dataset, TextCard
 from rightreasons.datasets.texts.substitution import draw_from, ordinary_tokens
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.objectives.linear_record import LinearRecord
 from rightreasons.objectives.objective import Objective, Term, Weight
 from rightreasons.objectives.recipe import recipe
+from rightreasons.probe.embeddings import find_embedding
 from rightreasons.probe.probe import Probe
 from rightreasons.types import Batch, Target
 
@@ -94,24 +97,61 @@ class TokenR4(Term):
             return covered
         return torch.tensor(known, device=batch.x.device)
 
-    def gradients_at(self, probe: Probe, tokens: Tensor, *, create_graph: bool) -> Tensor:
-        """Gradients at the embeddings of other tokens, ``(K, N, T) -> (K, N, T, E)``."""
+    def gradients_at(
+        self,
+        probe: Probe,
+        tokens: Tensor,
+        *,
+        create_graph: bool,
+        known: Tensor | None = None,
+        record: LinearRecord | None = None,
+    ) -> Tensor:
+        """Gradients at the embeddings of other tokens; zeros for texts without a mask.
+
+        Args:
+            probe: The shared pass.
+            tokens: The tokens of K copies, ``(K, N, T)``.
+            create_graph: Whether gradients of the result must reach the weights.
+            known: The result, if a search has found it. The passes are then made once, when the
+                result is differentiated.
+            record: What passes without a graph write down of one copy, and others read.
+
+        Returns:
+            ``(K, N, T, E)``.
+        """
+        if known is not None and not create_graph:
+            return known
         num_copies, size = tokens.shape[:2]
-        samples = torch.arange(size, device=tokens.device).repeat(num_copies)
+        counted = _rows_with_a_mask(probe.mask)
+        samples, stacked = counted.repeat(num_copies), tokens[:, counted].flatten(0, 1)
         # A graph that is built again must not hold the shared pass.
         model, batch, target = probe.model, probe.batch, self.target
 
         def measure(some: Tensor, rows: Tensor) -> Tensor:
-            texts = batch[samples[rows]].with_(x=some)
+            texts = batch[samples[rows]].with_(x=stacked[rows])
             settings = {"needs_gradient": True, "create_graph": create_graph}
-            return Probe.at_test_time(model, texts, **settings).gradient(target)
+            features = some if create_graph else None
+            first, size = int(rows[0]), (len(rows), texts.x.shape[1])
+            noted: AbstractContextManager[None] = nullcontext()
+            if record is not None:
+                noted = (record.read if create_graph else record.keep)(first, size)
+            with noted:
+                probe = Probe.at_test_time(model, texts, features=features, **settings)
+                return probe.gradient(target)
 
-        stacked = tokens.flatten(0, 1)
         most = probe.rows_for("second_order" if create_graph else "gradients", len(stacked))
-        if not create_graph and tokens.device.type == "cpu":
-            most = min(most, size)  # larger passes leave the processor's cache, and take longer
-        values = call_in_parts(measure, model, stacked, most=most, create_graph=create_graph)
-        return values.reshape(num_copies, size, *values.shape[1:])
+        if known is not None:
+            known = known[:, counted].flatten(0, 1)
+        if known is not None or not create_graph:  # parts cost no second call here
+            most = rows_within_cache(model, batch.x, ceiling=most, inputs=batch.inputs)
+        # One pass through the table for all parts: the gradient of a table is as large as itself.
+        x = find_embedding(model, batch)(stacked) if create_graph else stacked
+        values = call_in_parts(measure, model, x, most=most, create_graph=create_graph, known=known)
+        values = values.reshape(num_copies, len(counted), *values.shape[1:])
+        if len(counted) == size:
+            return values
+        everywhere = values.new_zeros(num_copies, size, *values.shape[2:])
+        return everywhere.index_copy(1, counted, values)
 
 
 class TokenSmoothR3(TokenR4):
@@ -202,12 +242,33 @@ class TokenRandR4(TokenR4):
         if self.form == "elementwise":
             gradients = self.gradients_at(probe, tokens, create_graph=probe.create_graph)
             return gradients.abs().amax(dim=0)
-        if self.num_samples > 1:
-            found = self.gradients_at(probe, tokens, create_graph=False)
-            sizes = sample_norm((mask * found).flatten(2).flatten(0, 1), self.norm)
-            worst = sizes.view(self.num_samples, -1).argmax(dim=0)
-            tokens = tokens[worst, torch.arange(len(batch), device=worst.device)][None]
-        return self.gradients_at(probe, tokens, create_graph=probe.create_graph)[0]
+        if self.num_samples == 1:
+            return self.gradients_at(probe, tokens, create_graph=probe.create_graph)[0]
+        worst, known, record = self._worst_of(probe, tokens)
+        return self.gradients_at(
+            probe, worst, create_graph=probe.create_graph, known=known, record=record
+        )[0]
+
+    def _worst_of(self, probe: Probe, tokens: Tensor) -> tuple[Tensor, Tensor, LinearRecord | None]:
+        """The worst of K draws for each text, its gradient, and the products on the way to it."""
+        counted, mask = _rows_with_a_mask(probe.mask), probe.mask
+        has_room = _has_room_for_records(probe)
+        record, other = (LinearRecord() if has_room else None for _ in range(2))
+        worst = tokens[:1]
+        known = self.gradients_at(probe, worst, create_graph=False, record=record)
+        largest = sample_norm((mask * known[0]).flatten(1), self.norm)
+        for drawn in tokens[1:, None]:
+            found = self.gradients_at(probe, drawn, create_graph=False, record=other)
+            size = sample_norm((mask * found[0]).flatten(1), self.norm)
+            better = size > largest
+            worst, largest = (
+                torch.where(better[:, None], drawn, worst),
+                torch.maximum(size, largest),
+            )
+            known = torch.where(better[:, None, None], found, known)
+            if record is not None and other is not None:
+                record.take(other, better[counted])
+        return worst, known, record
 
 
 class TokenAdvR4(TokenR4):
@@ -248,24 +309,28 @@ class TokenAdvR4(TokenR4):
 
     @override
     def gradient(self, probe: Probe) -> Tensor:
-        tokens = self.attack(probe)
-        return self.gradients_at(probe, tokens[None], create_graph=probe.create_graph)[0]
+        tokens, known = self.attack(probe)
+        found = None if known is None else known[None]
+        return self.gradients_at(probe, tokens[None], create_graph=probe.create_graph, known=found)[
+            0
+        ]
 
-    def attack(self, probe: Probe) -> Tensor:
-        """The token ids in the end, ``(N, T)``."""
+    def attack(self, probe: Probe) -> tuple[Tensor, Tensor | None]:
+        """The token ids in the end, ``(N, T)``, and their gradients; None if nothing was tried."""
         batch, masked = probe.batch, probe.mask[..., 0] != 0
         rank = torch.where(masked, masked.cumsum(dim=1) - 1, -1)
         most = int(masked.sum(dim=1).max()) if len(masked) else 0
         tokens, substitutes = batch.x, self.substitutes(batch)
+        each, known = torch.arange(len(batch), device=tokens.device), None
         for number in range(most if self.num_places is None else min(most, self.num_places)):
             place = rank == number  # at most one of each text
             candidates = self._candidates(substitutes, len(batch))  # (C, N)
             tried = torch.where(place, candidates[..., None], tokens)
             found = self.gradients_at(probe, tried, create_graph=False)
             sizes = (found * place[..., None]).square().sum(dim=(2, 3))  # (C, N)
-            best = candidates.gather(0, sizes.argmax(dim=0, keepdim=True))[0]
-            tokens = torch.where(place, best[:, None], tokens)
-        return tokens
+            best = sizes.argmax(dim=0)
+            tokens, known = tried[best, each], found[best, each]
+        return tokens, known
 
     def _candidates(self, substitutes: Tensor, size: int) -> Tensor:
         num, device = self.num_candidates, substitutes.device
@@ -293,6 +358,21 @@ def choose_tokens(allowed: Tensor, share: float, num_draws: int) -> Tensor:
     rank = noise.masked_fill(~allowed, 2.0).argsort(dim=2).argsort(dim=2)
     wanted = (share * allowed.sum(dim=1)).round().clamp(min=1)
     return allowed & (rank < wanted[:, None])
+
+
+def _rows_with_a_mask(mask: Tensor) -> Tensor:
+    """The numbers of the texts with a mask; the first if there are none, for a graph of zeros."""
+    found = (mask != 0).flatten(1).any(dim=1).nonzero().flatten()
+    return found if len(found) else found.new_zeros(min(1, len(mask)))
+
+
+def _has_room_for_records(probe: Probe) -> bool:
+    """Whether the products of linear layers for two draws fit the memory of a training step."""
+    batch = probe.batch
+    if not probe.create_graph or torch.is_autocast_enabled(batch.x.device.type):
+        return False
+    one = pass_bytes(probe.model, batch.x, batch.inputs).graph  # outputs, as many gradients, twice
+    return 4 * len(batch) * one <= budget_of(batch.x.device, in_training=True)
 
 
 def _check_share(share: float) -> float:

@@ -24,7 +24,7 @@ logger = logging.getLogger("rightreasons")
 MISSING = {"", "?", "na", "n/a", "nan", "none", "null"}
 MOST_VALUES = 200
 FEW_WORDS = 0.1
-"""A column of numbers is refused if at most this share of its cells is something else."""
+"""A column of numbers is refused if at most this share of its filled cells is something else."""
 UNKNOWN = "missing"
 Missing = Literal["refuse", "fill", "drop"]
 
@@ -79,7 +79,9 @@ def dataset(
     rows = list(read_rows(source))
     if not rows:
         raise DatasetCorruptError("Expected at least one row, but got none.")
-    names = [name for name in rows[0] if name not in (label, split, *drop)]
+    every = list(dict.fromkeys(name for row in rows for name in row))
+    rows = [{name: row.get(name) for name in every} for row in rows]  # what is not there is empty
+    names = [name for name in every if name not in (label, split, *drop)]
     _check_columns(rows[0], label, [*masked, *groups, *categorical, *drop])
     unused = [name for name in (*masked, *categorical) if name not in names]
     if unused:
@@ -247,7 +249,7 @@ def _as_numbers(name: str, cells: Sequence[Any]) -> Tensor | None:
             strange.append((row, cell))
     if not strange:
         return torch.tensor(numbers).double()
-    if len(strange) <= FEW_WORDS * len(cells):
+    if len(strange) <= FEW_WORDS * sum(not math.isnan(number) for number in numbers):
         row, cell = strange[0]
         raise DatasetCorruptError(
             f"Row {row}: expected a finite number in the column {name!r}, as in most rows, but got "

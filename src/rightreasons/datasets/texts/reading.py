@@ -111,6 +111,12 @@ def dataset(
             f"Expected a column {missing[0]!r}, but got {', '.join(map(str, raw[0]))}. Name yours "
             f"as text= or label= (--set-data text=NAME)."
         )
+    nameless = [number for number, row in enumerate(raw, 1) if not cell_name(row.get(label))]
+    if nameless:
+        raise DatasetCorruptError(
+            f"Row {nameless[0]}: expected a label in the column {label!r}, but got none. Fill it, "
+            "or leave the row out."
+        )
     classes = sorted_names(row.get(label) for row in raw)
     groups = sorted_names(row.get(group) for row in raw)
     splits = read_splits(
@@ -277,9 +283,9 @@ def _read_spans(
             raise DatasetCorruptError(
                 f"{where}: expected spans as JSON, [[start, end], …], but got {given!r}."
             ) from error
-    if given is None or given == "":
+    if given is None or (isinstance(given, Sequence) and not given):  # also ""
         return None
-    if all(isinstance(one, str) for one in given) and given:
+    if isinstance(given, Sequence) and all(isinstance(one, str) for one in given):
         return find_words(text, given)
     try:
         return check_spans(given, text, where)
