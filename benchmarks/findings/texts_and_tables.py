@@ -78,7 +78,7 @@ GUIDANCE = {
     ("rationale", "counterexamples"): "counterexamples, outside of rationales",
     ("identity", "counterexamples"): "counterexamples, words for people",
 }
-NETS = {"text_cnn": "convolutions", "transformer": "MiniLM"}
+NETS = {"text_cnn": "convolutions"}
 TARGETS = {"counterexamples": "1.05", "R3": "3.2", "Rand-R4, 3 draws": "5"}
 
 
