@@ -82,6 +82,25 @@ def test_bounds_do_not_depend_on_the_batch_size(net_of, batch_of):
             assert found == (None if expected is None else pytest.approx(expected, rel=1e-5))
 
 
+def test_masks_of_a_convolutional_net_may_lie_anywhere():
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 64, 3)
+    )
+    mask = torch.zeros(4, 1, 8, 8)
+    for number in range(4):  # a corner each
+        mask[number, :, slice(-2, None) if number % 2 else slice(2)] = 1
+        mask[number, :, :, slice(2, None) if number // 2 else slice(-2)] = 0
+    x, y = torch.rand(4, 1, 8, 8), torch.arange(4) % 3
+    batch = rr.Batch(x=x, y=y, mask=mask, index=torch.arange(4))
+    whole, parts = (
+        rr.certify(net, batch, epsilon=0.1, valid_range=(0, 1), batch_size=size) for size in (4, 1)
+    )
+    for one, other in zip(whole.samples, parts.samples, strict=True):
+        assert one.status == other.status
+        assert one.loss_gradient_proved == pytest.approx(other.loss_gradient_proved, rel=1e-9)
+
+
 def test_the_same_seed_gives_the_same_certificate(net_of, batch_of):
     one, again = (rr.certify(net_of(), batch_of(), epsilon=0.3, batch_size=7) for _ in range(2))
     assert one == again

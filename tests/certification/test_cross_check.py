@@ -20,7 +20,8 @@ def test_finite_logits():
 @pytest.mark.parametrize("target", [Target.LOSS, Target.LOGIT])
 def test_points(net_of, batch_of, region_for, monkeypatch, target):
     region = region_for(net_of(hidden=(8, 8)), batch_of())
-    cross_check.refuse_wrong_points(region, target)
+    gradient = region.gradient(target)
+    cross_check.refuse_wrong_points(region, target, gradient)
     honest = bounds.input_gradient_bounds
 
     def wrong(*arguments, **settings):
@@ -29,15 +30,15 @@ def test_points(net_of, batch_of, region_for, monkeypatch, target):
 
     monkeypatch.setattr(bounds, "input_gradient_bounds", wrong)
     with pytest.raises(CertificateError, match=f"gradient of the {target.value} there, but they"):
-        cross_check.refuse_wrong_points(region, target)
+        cross_check.refuse_wrong_points(region, target, gradient)
 
 
 def test_a_sample_at_a_kink_is_no_fault(batch_of, region_for):
     net = nn.Sequential(nn.Linear(6, 4, bias=False), nn.ReLU(), nn.Linear(4, 3)).eval()
     batch = batch_of()
     region = region_for(net, batch.replace(x=torch.zeros_like(batch.x)))
-    cross_check.refuse_wrong_points(region, Target.LOSS)
-    cross_check.refuse_wrong_points(region, Target.LOGIT)
+    for target in (Target.LOSS, Target.LOGIT):
+        cross_check.refuse_wrong_points(region, target, region.gradient(target))
 
 
 def test_outputs(net_of, batch_of, region_for, monkeypatch):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from rightreasons.core import rng
 from rightreasons.core.rng import drawn_from, random_stream, sample_noise
 from rightreasons.errors import InvalidSettingError
 
@@ -77,3 +78,21 @@ def test_the_global_state_is_left_alone():
 
 def test_no_samples_no_noise():
     assert sample_noise(torch.arange(0), (2,), num_draws=3, seed=0).shape == (3, 0, 2)
+
+
+@pytest.mark.parametrize("seed", [0, 2**40 + 3])
+@pytest.mark.parametrize(("shape", "num_draws"), [((), 1), ((3,), 1), ((2, 2), 4)])
+def test_many_samples_at_once_draw_what_each_draws_alone(shape, num_draws, seed):
+    index = torch.cat([torch.arange(rng.FEWEST_AT_ONCE), torch.tensor([2**31 + 5])])
+    together = sample_noise(index, shape, num_draws=num_draws, seed=seed)
+    parts = [sample_noise(some, shape, num_draws=num_draws, seed=seed) for some in index.split(50)]
+    assert together.shape == (num_draws, len(index), *shape)
+    assert torch.equal(together, torch.cat(parts, dim=1))
+
+
+def test_another_generator_is_seen(monkeypatch):
+    index = torch.arange(rng.FEWEST_AT_ONCE)
+    expected = sample_noise(index, (3,), num_draws=1, seed=0)
+    monkeypatch.setattr(rng, "_MIDDLE", 396)
+    assert rng._few_uniform(index, 3, 0) is None
+    assert torch.equal(sample_noise(index, (3,), num_draws=1, seed=0), expected)

@@ -120,6 +120,8 @@ def climb(
             sizes = size(gradient)
             slope = _slope(sizes, point)
         best, largest = _better(point.detach(), sizes.detach(), best, largest)
+        if not bool(slope.any()):  # all points stay where they are, as in a piecewise linear net
+            return best
         point = torch.addcmul(point.detach(), stride, slope.sign()).clamp(lower, upper)
     sizes = size(masked.at(point).gradient(target)).detach()
     return _better(point, sizes, best, largest)[0]

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from rightreasons.bounds.linear import LinearMap, Shapes, linear_map
 from rightreasons.bounds.rule import refusal
+from rightreasons.core.convolutions import convolve_in_parts
 
 __all__ = ["Convolution", "TransposedConvolution"]
 
@@ -20,7 +21,7 @@ _Convolving = (
 )
 _CONVOLUTIONS: dict[int, Callable[..., Tensor]] = {
     1: functional.conv1d,
-    2: functional.conv2d,
+    2: convolve_in_parts,
     3: functional.conv3d,
 }
 _INPUT_GRADIENTS: dict[int, Callable[..., Tensor]] = {

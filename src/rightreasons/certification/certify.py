@@ -299,10 +299,10 @@ def _bound_gradients(region: Region, settings: CertificationSettings) -> dict[st
     """Bound the masked gradients, and search for large ones."""
     columns: dict[str, list[Any]] = {}
     for target in (Target.LOSS, Target.LOGIT):
-        refuse_wrong_points(region, target)
+        nominal = region.gradient(target)
+        refuse_wrong_points(region, target, nominal)
         method: Literal["ibp", "crown"] = "crown" if settings.method == "crown" else "ibp"
         bounds = bound_gradient(region, target, method=method)
-        nominal = region.double_probe.masked.gradient(target).detach()
         refuse_outside(f"the gradient of the {target.value}", nominal, bounds)
         proved = masked_gradient_bound(region, bounds)
         found = search_gradient(region, target, **settings.search)

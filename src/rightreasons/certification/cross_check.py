@@ -33,12 +33,16 @@ def refuse_non_finite(logits: Tensor) -> None:
         )
 
 
-def refuse_wrong_points(region: Region, target: Target) -> None:
+def refuse_wrong_points(region: Region, target: Target, gradient: Tensor) -> None:
     """Raise unless bounds of a single point are the gradient that autograd takes there.
 
     Where an activation has a kink at the sample, the bounds need only contain it.
+
+    Args:
+        region: The samples.
+        target: The number of the prediction that is differentiated.
+        gradient: What autograd gives at the samples, ``(N, M)``.
     """
-    gradient = region.double_probe.masked.gradient(target).detach()
     x = region.batch.x.double()
     slack = TOLERANCE * _scale(gradient)
     for outward in (False, True):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rightreasons.probe.probe import Probe
-from rightreasons.types import Batch, Interval
+from rightreasons.types import Batch, Interval, Target
 
 __all__ = ["Region", "region_of"]
 
@@ -47,6 +47,15 @@ class Region:
         lower, upper = (end.to(self.batch.x.dtype) for end in self.box)
         values = self.probe.masked.values.detach()
         return Interval(torch.minimum(lower, values), torch.maximum(upper, values))
+
+    def gradient(self, target: Target) -> Tensor:
+        """The target's gradient at the samples, ``(N, M)``, in double precision.
+
+        Every column has its gradient, also where a sample's own mask is 0. The probe's own gradient
+        may be 0 there.
+        """
+        masked = self.double_probe.masked
+        return masked.at(masked.values).gradient(target).detach()
 
     def inputs(self, values: Tensor) -> Tensor:
         """The samples with other values at the columns, ``(N, *S)``, as precise as ``values``."""

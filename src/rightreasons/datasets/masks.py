@@ -1,5 +1,6 @@
-"""Fewer masks and wrong masks: changes to the training masks of any data set."""
+"""Masks of any data set: fewer of them, wrong ones, and where they lie in an image."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -17,11 +18,16 @@ __all__ = [
     "CORRUPTIONS",
     "KEEPS",
     "Box",
+    "Extents",
     "bounding_box",
     "corrupt_masks",
+    "extent_of",
+    "extents_of",
     "mask_count",
     "mask_fraction",
     "move_to_box",
+    "stretch",
+    "windows_of",
 ]
 
 KEEPS = ("masks", "data")
@@ -309,3 +315,56 @@ def _source_pixels(
     # in integers: the old pixel at the same relative position as the centre of the new pixel
     scaled = (2 * steps + 1) * old_size[:, None] // (2 * new_size[:, None])
     return (old_start[:, None] + scaled).clamp(0, length - 1), inside
+
+
+class Extents(NamedTuple):
+    """Where masks lie.
+
+    Args:
+        ends: For rows and for columns the first and the last masked place, ``(N,)`` each.
+        has_mask: Which masks are not empty, ``(N,)``.
+    """
+
+    ends: tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]
+    has_mask: Tensor
+
+
+def extents_of(x: Tensor, mask: Tensor) -> Extents:
+    """Where the masks ``(N, *M)`` of images ``(N, C, H, W)`` lie, to which they broadcast."""
+    mask = mask.expand(-1, -1, *x.shape[2:])
+    rows, columns = (mask.amax(dim=(1, across)) for across in (3, 2))
+    return Extents((extent_of(rows), extent_of(columns)), (rows > 0).any(dim=1))
+
+
+def windows_of(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Neighbouring rows and columns that hold all masked pixels of a sample, ``(N, h), (N, w)``."""
+    # Masks are nowhere negative, so that a sum is 0 where all are. It is faster than the largest.
+    flat = mask.sum(dim=1) if mask.shape[1] > 1 else mask[:, 0]
+    rows, columns = (_window(flat.sum(dim=across) > 0) for across in (2, 1))
+    return rows, columns
+
+
+def _window(is_masked: Tensor) -> Tensor:
+    """Neighbouring places that hold every masked one of a sample, ``(N, L) -> (N, l)``."""
+    first, last = _ends(is_masked)
+    any_masked = is_masked.any(dim=1)
+    size = int(torch.where(any_masked, last - first + 1, 1).max()) if len(is_masked) else 1
+    first = torch.where(any_masked, first, 0).clamp(max=is_masked.shape[1] - size)
+    return first[:, None] + torch.arange(size, device=is_masked.device)
+
+
+def extent_of(profile: Tensor) -> tuple[Tensor, Tensor]:
+    """First and last place with at least half of the mask's largest value, ``(N,)`` each."""
+    return _ends((profile >= profile.amax(dim=1, keepdim=True) / 2) & (profile > 0))
+
+
+def _ends(places: Tensor) -> tuple[Tensor, Tensor]:
+    first = places.long().argmax(dim=1)
+    return first, places.shape[1] - 1 - places.flip(1).long().argmax(dim=1)
+
+
+def stretch(places: Tensor, own: Sequence[Tensor], donor: Sequence[Tensor]) -> Tensor:
+    """For each place of the samples the place in the donor's box, ``(N, l)``."""
+    size, donor_size = own[1] - own[0] + 1, donor[1] - donor[0] + 1
+    scaled = (2 * (places - own[0][:, None]) + 1) * donor_size[:, None] // (2 * size[:, None])
+    return donor[0][:, None] + scaled

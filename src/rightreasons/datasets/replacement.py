@@ -12,6 +12,7 @@ from torch.nn import functional
 from rightreasons.core.checks import check_choice
 from rightreasons.core.rng import random_stream, sample_noise
 from rightreasons.datasets.dataset import Dataset, TextCard
+from rightreasons.datasets.masks import Extents, extent_of, extents_of, stretch, windows_of
 from rightreasons.datasets.strata import Strata
 from rightreasons.datasets.texts.substitution import replace_tokens
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
@@ -94,6 +95,7 @@ class Replacement:
         self.seed = seed
         self._chosen: Source | None = None
         self._donors: Batch | None = None
+        self._extents: Extents | None = None
         self._range: tuple[float, float] | None = None
         self._text: TextCard | None = None
 
@@ -122,6 +124,8 @@ class Replacement:
         most = max(2, BANK_BYTES // (sample.x[0].nbytes + 1))
         self._donors = Batch.collate([part for part in masked if len(part)])[:most]
         self._strata.prepare(data.card, self._donors.x)
+        known: Tensor = self._donors.mask  # type: ignore[assignment]
+        self._extents = extents_of(self._donors.x, known) if sample.x.ndim == 4 else None
 
     @property
     def chosen(self) -> Source:
@@ -143,7 +147,7 @@ class Replacement:
         draws = sample_noise(index, (3,), num_draws=1, seed=seed)[0].to(batch.x.device)
         if not batch.x.is_floating_point():
             noise = sample_noise(index, batch.x.shape[1:], num_draws=1, seed=seed + 1)[0]
-            donors = self._draw(batch, draws[:, 0])
+            donors = self._donors_for(batch, draws[:, 0])
             noise = noise.to(batch.x.device)
             altered = replace_tokens(batch, source, donors, draws, noise, self._text)
         elif source != "mix":
@@ -156,9 +160,9 @@ class Replacement:
                 altered = torch.where(
                     chosen, self._replace(batch, one, draws, index, seed), altered
                 )
-        guided = batch.guided
-        if guided is None:
+        if batch.annotated is None or bool(batch.annotated.all()):
             return altered
+        guided: Tensor = batch.guided  # type: ignore[assignment]
         return torch.where(guided.reshape(-1, *[1] * (batch.x.ndim - 1)), altered, batch.x)
 
     def _replace(
@@ -181,7 +185,12 @@ class Replacement:
                 f"Expected token ids for the source {source!r}, but got {x.dtype} features. Use "
                 'source="samples".'
             )
-        donors = self._draw(batch, draws[:, 0])
+        if source == "samples" and x.ndim == 4:
+            bank, drawn, extents = self._draw(batch, draws[:, 0])
+            bank_mask: Tensor = bank.mask  # type: ignore[assignment]
+            extents = extents_of(bank.x, bank_mask) if extents is None else extents
+            return _move_window(x, mask, bank.x, bank_mask, extents, drawn)
+        donors = self._donors_for(batch, draws[:, 0])
         donor_mask = donors.mask.to(x)  # type: ignore[union-attr]
         donor_x = donors.x.to(x)
         if source == "background":
@@ -214,8 +223,13 @@ class Replacement:
             )
         return self._range
 
-    def _draw(self, batch: Batch, draws: Tensor) -> Batch:
+    def _donors_for(self, batch: Batch, draws: Tensor) -> Batch:
         """A donor for each sample, never itself where there is another."""
+        bank, drawn, _ = self._draw(batch, draws)
+        return bank[drawn].to(batch.x.device)
+
+    def _draw(self, batch: Batch, draws: Tensor) -> tuple[Batch, Tensor, Extents | None]:
+        """All donors, the row of each sample's own, and where their masks lie if that is known."""
         if self._donors is None or batch.index is None:
             donors = batch[_has_mask(batch)]
             own = torch.arange(len(batch), device=draws.device)[_has_mask(batch)]
@@ -235,7 +249,8 @@ class Replacement:
             is_itself = index.to(own)[:, None] == own[None]
             there = self._strata.choose(batch.x, donors.x.to(batch.x), is_itself, draws)
             drawn = torch.where(there < 0, drawn, there)
-        return donors[drawn.clamp(max=len(own) - 1).to(donors.x.device)].to(batch.x.device)
+        drawn = drawn.clamp(max=len(own) - 1).to(donors.x.device)
+        return donors, drawn, None if donors is not self._donors else self._extents
 
     def _choose(self, seen: list[Batch]) -> Source:
         if self.source != "auto":
@@ -282,21 +297,40 @@ def move_content(x: Tensor, mask: Tensor, donor_x: Tensor, donor_mask: Tensor) -
     """
     if x.ndim != 4:
         return torch.lerp(x, donor_x, mask.expand_as(x))
-    mask, donor_mask = (one.expand(-1, -1, *x.shape[2:]) for one in (mask, donor_mask))
-    own, donor = ([one.amax(dim=(1, across)) for across in (3, 2)] for one in (mask, donor_mask))
-    # Masks are often small: only a window that holds each is read and written.
-    rows, columns = (_window(one) for one in own)  # (N, h), (N, w)
+    every = torch.arange(len(x), device=donor_x.device)
+    return _move_window(x, mask, donor_x, donor_mask, extents_of(donor_x, donor_mask), every)
+
+
+def _move_window(
+    x: Tensor,
+    mask: Tensor,
+    donor_x: Tensor,
+    donor_mask: Tensor,
+    extents: Extents,
+    donor: Tensor,
+) -> Tensor:
+    """`move_content` for images, where ``donor`` is the row of each sample's donor among all.
+
+    Masks are often small: only a window that holds each is read and written.
+    """
+    mask = mask.expand(-1, -1, *x.shape[2:])
+    donor_mask = donor_mask.expand(-1, -1, *x.shape[2:])
+    rows, columns = windows_of(mask)  # (N, h), (N, w)
     sample = torch.arange(len(x), device=x.device)[:, None, None]
     here = (sample, slice(None), rows[:, :, None], columns[:, None, :])
-    rows, columns = (
-        _stretch(places, _extent(one), _extent(other), one.shape[1])
-        for places, one, other in zip((rows, columns), own, donor, strict=True)
-    )
-    there = (sample, slice(None), rows[:, :, None], columns[:, None, :])
-    old, share, content, known = x[here], mask[here], donor_x[there], donor_mask[there]
+    old, share = x[here], mask[here]  # (N, h, w, C): axes of indices come first
+    stretched = []
+    for places, across, donor_ends in zip((rows, columns), (2, 1), extents.ends, strict=True):
+        own = [places[:, 0] + end for end in extent_of(share.amax(dim=(across, 3)))]
+        other = [end[donor].to(x.device) for end in donor_ends]
+        length = x.shape[4 - across]
+        stretched.append(stretch(places, own, other).clamp(0, length - 1).to(donor_x.device))
+    rows, columns = stretched
+    there = (donor[:, None, None], slice(None), rows[:, :, None], columns[:, None, :])
+    content, known = donor_x[there].to(x), donor_mask[there].to(x)
     if not bool((known[(share > 0).expand_as(known)] == 1).all()):
         content = torch.lerp(fill_in(x, mask)[here], content, known.expand_as(content))
-    has_donor = (donor[0] > 0).any(dim=1).reshape(-1, 1, 1, 1)
+    has_donor = extents.has_mask[donor].to(x.device).reshape(-1, 1, 1, 1)
     moved = x.clone()
     new = torch.lerp(old, content, share.expand_as(old))
     moved[here] = torch.where(has_donor & (share > 0), new, old)
@@ -344,34 +378,6 @@ def _pull(total: Tensor, kept: Tensor) -> Tensor:
     coarse = _pull(pooled[0] / pooled[1].clamp(min=1e-6) * weight, weight)
     grown = functional.interpolate(coarse, total.shape[2:], mode="bilinear", align_corners=False)
     return torch.lerp(grown, own, kept)
-
-
-def _window(profile: Tensor) -> Tensor:
-    """Neighbouring places that hold every masked one of a sample, ``(N, L) -> (N, l)``."""
-    first, last = _ends(profile > 0)
-    is_masked = (profile > 0).any(dim=1)
-    size = int(torch.where(is_masked, last - first + 1, 1).max()) if len(profile) else 1
-    first = torch.where(is_masked, first, 0).clamp(max=profile.shape[1] - size)
-    return first[:, None] + torch.arange(size, device=profile.device)
-
-
-def _extent(profile: Tensor) -> tuple[Tensor, Tensor]:
-    """First and last place with at least half of the mask's largest value, ``(N,)`` each."""
-    return _ends((profile >= profile.amax(dim=1, keepdim=True) / 2) & (profile > 0))
-
-
-def _ends(places: Tensor) -> tuple[Tensor, Tensor]:
-    first = places.long().argmax(dim=1)
-    return first, places.shape[1] - 1 - places.flip(1).long().argmax(dim=1)
-
-
-def _stretch(
-    places: Tensor, own: tuple[Tensor, Tensor], donor: tuple[Tensor, Tensor], length: int
-) -> Tensor:
-    """For each place of the samples the place in the donor's box, ``(N, l)``."""
-    size, donor_size = own[1] - own[0] + 1, donor[1] - donor[0] + 1
-    scaled = (2 * (places - own[0][:, None]) + 1) * donor_size[:, None] // (2 * size[:, None])
-    return (donor[0][:, None] + scaled).clamp(0, length - 1)
 
 
 def _has_mask(batch: Batch) -> Tensor:

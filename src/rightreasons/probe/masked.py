@@ -7,13 +7,14 @@ brings their values into the net.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
 
 from rightreasons.bounds import Box, gradient_box, output_box
 from rightreasons.bounds.box import full_precision
+from rightreasons.core.convolutions import constant_weights
 from rightreasons.core.memory import Work
 from rightreasons.core.model_modes import (
     out_of_place,
@@ -83,7 +84,11 @@ class MaskedFeatures:
         return self._adapter.columns
 
     def gradient(self, target: Target | str = Target.LOSS) -> Tensor:
-        """The gradient of ``target`` at the samples, ``(N, M)``; computed once."""
+        """The gradient of ``target`` at the samples, ``(N, M)``; computed once.
+
+        Where a sample's own mask is 0, it may be 0 too, since windows around the masks are carried
+        back alone.
+        """
         target = Target(target)
         if target not in self._gradients:
             known = self._nominal_gradient(target)
@@ -135,11 +140,13 @@ class MaskedFeatures:
             reach_weights: Whether gradients of the results must reach the weights.
         """
         y = self.y if len(values) == len(self.y) else self.y.repeat(len(values) // len(self.y))
+        weights = nullcontext() if reach_weights else constant_weights()
         with self._test_time(), torch.enable_grad():
             net_input = self._adapter.net_input(values, detached=not reach_weights)
             if not net_input.requires_grad:
                 net_input.requires_grad_()
-            logits = self._adapter.net(net_input)
+            with weights:
+                logits = self._adapter.net(net_input)
         return Point(self._adapter, net_input, logits, y, detached=not reach_weights)
 
     def rows_for(self, work: Work, ceiling: int) -> int:
