@@ -47,6 +47,8 @@ BACKEND = "inductor"
 OPTIONS: dict[str, Any] = {"fallback_random": True, "reorder_for_peak_memory": False}
 """The first lets a graph draw the numbers of an eager step. The second leaves out a pass of PyTorch
 2.13 that moves reads of a max pooling's gradient before the writes; its gradients are wrong."""
+CPU_OPTIONS: dict[str, Any] = {**OPTIONS, "layout_optimization": False}
+"""With channels last, the loops that the compiler writes around GroupNorm are slow."""
 FROZEN = "set frozen_statistics (--frozen-statistics)"
 TENSOR_FLOAT = 2.0**-11
 """Rounding of products on a GPU, which may leave out digits of single precision."""
@@ -241,14 +243,17 @@ class CompiledPasses:
                 probe = TracedProbe(model, batch, batch.x, needs_gradient=needs_gradient)
                 return {name: term(probe).mean() for name, term in terms.items()}, probe.logits
 
-            self._functions[name] = self._compile(measure)
+            self._functions[name] = self._compile(measure, batch)
         return self._functions[name](batch)
 
-    def _compile(self, measure: Callable[[Batch], Measured]) -> Callable[[Batch], Measured]:
+    def _compile(
+        self, measure: Callable[[Batch], Measured], batch: Batch
+    ) -> Callable[[Batch], Measured]:
         # The compiler keeps its graphs by the code, few for each: every training has its own code.
         code, names = measure.__code__.replace(), measure.__globals__
         own = FunctionType(code, names, closure=measure.__closure__)
-        options = OPTIONS if self.backend == BACKEND else None
+        is_cpu = batch.x.device.type == "cpu"
+        options = None if self.backend != BACKEND else CPU_OPTIONS if is_cpu else OPTIONS
         compiled: Callable[[Batch], Measured] = torch.compile(
             own, fullgraph=True, dynamic=False, backend=self.backend, options=options
         )
