@@ -186,6 +186,7 @@ def test_batches_of_another_size_and_bad_labels_run_eagerly(tiny_batch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # inside of the compiler
 def test_fit_compiles(caplog):
     """A ReLU before a max pooling: PyTorch 2.13 orders these kernels wrongly by default."""
     torch.manual_seed(0)

@@ -261,8 +261,8 @@ class CompiledPasses:
 
 
 def _describe(error: Exception) -> str:
-    first = next(iter(str(error).strip().splitlines()), "")
-    return f"PyTorch cannot compile this ({type(error).__name__}: {first[:200].rstrip('.')})"
+    words = " ".join(str(error).strip().splitlines()[:2])  # the first may say who, not what
+    return f"PyTorch cannot compile this ({type(error).__name__}: {words[:200].rstrip('.')})"
 
 
 def _all_own(penalties: Mapping[str, Term]) -> bool:
