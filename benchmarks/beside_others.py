@@ -7,8 +7,8 @@ Six parts. ``steps``: a step of each recipe beside cross-entropy, beside its for
 beside the way of R4's public code. ``peers``: explainers, attacks and measures of other libraries.
 A library that is not installed is left out, and the command that installs it is printed. ``jobs``:
 evaluation, certification and audit for 1,000 samples. ``growth``: time against the size of the
-problem. ``passes``: where the time goes. ``compile``: steps whose
-gradient is taken in a compiled graph.
+problem. ``passes``: where the time goes. ``compile``: steps with ``compile=True``
+and in bfloat16.
 
 Each round runs every step once, in turn. The clock is the time of this process, on one thread. So
 other programs disturb little. A part that is measured again replaces its rows in ``--out``.
@@ -89,14 +89,22 @@ PARTS: dict[str, Callable[..., Any]] = {
     "passes": passes.measure_passes,
     "compile": compiled.measure_compiled,
 }
-BY_NET = ("steps", "passes")
+BY_NET = ("steps", "passes", "compile")
 """Parts whose rows belong to nets, of which some can be measured again."""
+
+
+def order_of(part: str) -> list[tuple[str, str]]:
+    """Nets and recipes in the order of the rows."""
+    if part == "compile":
+        return [(net, one) for net, (_, _, recipes) in compiled.nets().items() for one in recipes]
+    return [(net, one) for net, case in cases(scale=0).items() for one in case.recipes]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--nets", nargs="+", choices=cases(scale=0), default=[])
+    known_nets = [*cases(scale=0), *compiled.nets()]
+    parser.add_argument("--nets", nargs="+", choices=known_nets, default=[])
     parser.add_argument("--recipes", nargs="+", default=[])
     parser.add_argument("--axes", nargs="+", choices=growth.AXES, default=list(growth.AXES))
     parser.add_argument("--out", type=Path, default=None)
@@ -112,8 +120,7 @@ def main() -> None:
                 )
             )
             known = {(row["net"], row["recipe"]): row for row in [*before.get(part, []), *rows]}
-            order = [(net, one) for net, case in cases(scale=0).items() for one in case.recipes]
-            found = [known[key] for key in order if key in known]
+            found = [known[key] for key in order_of(part) if key in known]
         elif part == "growth":
             found = {**before.get(part, {}), **PARTS[part](options.axes)}
         else:

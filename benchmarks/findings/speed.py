@@ -132,15 +132,26 @@ def compiled() -> str:
             row["net"],
             f"`{row['recipe']}`",
             f"{row['times faster']:.2f}",
+            f"{row['times faster in bfloat16']:.2f}",
             f"{row['convolutions']:.2f}",
+            f"{row['other operations']:.2f}",
             f"{row['seconds to compile']:.0f}",
             f"{row['largest difference']:.0e}",
+            f"{row['difference of double precision']:.0e}"
+            if "difference of double precision" in row
+            else "–",
         )
         for row in rows()["compile"]
     ]
     header = (
-        *("Net", "Recipe", "Times faster", "Share of convolutions and products"),
-        *("Seconds to compile", "Largest difference"),
+        *("Net", "Recipe", "Compiled, times faster", "bfloat16, times faster"),
+        *(
+            "Products",
+            "Other operations",
+            "Seconds to compile",
+            "Largest difference",
+            "Eager from double",
+        ),
     )
     return markdown(header, lines)
 

@@ -77,6 +77,7 @@ class AlignmentTerm(OwnPasses, Term):
     """
 
     needs_gradient = True
+    compiles = True
 
     def __init__(
         self,
@@ -279,7 +280,8 @@ def source_gradient(probe: Probe, target: Target, *, detached: bool) -> Tensor:
             create_graph = probe.create_graph and not detached
             return probe.at(probe.features.detach(), create_graph=create_graph).gradient(target)
         if not detached or not (probe.features.requires_grad and probe.logits.requires_grad):
-            return probe.gradient(target)
+            gradient = probe.gradient(target)
+            return gradient.detach() if detached else gradient
         # A gradient without a graph of its own needs no double backward.
         with torch.enable_grad():
             value = target(probe.logits, probe.batch.y).sum()

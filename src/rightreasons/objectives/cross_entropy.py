@@ -30,6 +30,7 @@ class CrossEntropy(Term):
     """
 
     is_task = True
+    compiles = True
     class_weights: Tensor | None
 
     def __init__(
@@ -70,6 +71,8 @@ class WeightDecay(Term):
     References:
         ross2017right
     """
+
+    compiles = True
 
     def __init__(self, *, include_vectors: bool = True) -> None:
         super().__init__()

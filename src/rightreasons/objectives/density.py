@@ -71,6 +71,7 @@ class Density(Term):
         super().__init__()
         self.form = check_choice("form", form, FORMS)
         self.p = _checked_p(p)
+        self.compiles = self.form == "logsumexp"
 
     @override
     def forward(self, probe: Probe) -> Tensor:

@@ -32,6 +32,7 @@ class InputGradient(Term):
     """
 
     needs_gradient = True
+    compiles = True
 
     def __init__(self, *, target: Target | str = Target.LOGIT, norm: Norm = "l2") -> None:
         super().__init__()

@@ -3,6 +3,7 @@
 An input-gradient penalty keeps a graph as large as the task's, or larger. No function here changes
 a number; each saves memory or time:
 
+- `measure_terms` makes the passes that the terms of an objective share.
 - `mean_losses_task_first` frees the task's graph before a penalty makes passes of its own.
 - `replace_graphs` holds the gradients of a scalar in place of its graph.
 - `restrict_backward` ends ``backward`` at the parameters, without the gradient of the input.
@@ -15,24 +16,37 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from typing_extensions import override
 
-from rightreasons.core.model_modes import Statistics, with_statistics
+from rightreasons.core.model_modes import (
+    Statistics,
+    depends_on_mode,
+    innermost,
+    statistics_of,
+    with_statistics,
+)
 from rightreasons.errors import InvalidSettingError
-from rightreasons.probe.probe import Probe
+from rightreasons.probe.probe import Probe, strongest_need
+from rightreasons.types import Batch
 
 if TYPE_CHECKING:
-    from rightreasons.objectives.objective import Term
+    from rightreasons.objectives.objective import Objective, Term
 
 __all__ = [
+    "Measured",
     "OwnPasses",
     "mean_losses",
     "mean_losses_task_first",
+    "measure_terms",
     "replace_graphs",
     "restrict_backward",
 ]
+
+
+Measured = tuple[dict[str, Tensor], Tensor]
+"""Each term's mean over the samples of a batch, with its graph, and the logits without one."""
 
 
 class OwnPasses(ABC):
@@ -52,6 +66,44 @@ class OwnPasses(ABC):
         Returns:
             Whether the graph may be freed before ``forward``.
         """
+
+
+def measure_terms(
+    objective: Objective, model: nn.Module, batch: Batch, stops: Sequence[Tensor] | None
+) -> Measured:
+    """Evaluate every term on one pass of the model, or on two with frozen statistics.
+
+    Args:
+        objective: The terms and their settings.
+        model: Gives logits ``(N, K)``.
+        batch: The samples.
+        stops: Where ``backward`` will stop; None is at every leaf.
+    """
+    terms: dict[str, Term] = dict(objective.terms.items())  # type: ignore[arg-type]
+    penalties = {name: term for name, term in terms.items() if term.needs_gradient}
+    settings: dict[str, Any] = {
+        "create_graph": torch.is_grad_enabled(),
+        "layers": _layers(terms, model, batch.x),
+        "max_rows": objective.max_rows,
+    }
+    need = strongest_need(term.needs_gradient for term in terms.values())
+    reads_shared_pass = any(not isinstance(term, OwnPasses) for term in penalties.values())
+    if objective.frozen_statistics and reads_shared_pass and depends_on_mode(model):
+        # The penalties' pass comes first, since the task's pass updates the statistics.
+        frozen = Probe.at_test_time(model, batch, needs_gradient=need, **settings)
+        means = mean_losses(penalties, frozen)
+        probe = Probe(model, batch, **settings)
+        means |= mean_losses({n: term for n, term in terms.items() if n not in means}, probe)
+    else:
+        statistics = statistics_of(model) if objective.frozen_statistics else []
+        probe = Probe(model, batch, needs_gradient=need, **settings)
+        means = mean_losses_task_first(terms, probe, stops, statistics)
+    return {name: means[name] for name in terms}, probe.logits.detach()
+
+
+def _layers(terms: Mapping[str, Term], model: nn.Module, x: Tensor) -> list[str]:
+    core = innermost(model)
+    return list(dict.fromkeys(name for one in terms.values() for name in one.layers_in(core, x)))
 
 
 def mean_losses(terms: Mapping[str, Term], probe: Probe) -> dict[str, Tensor]:

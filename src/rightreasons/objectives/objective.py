@@ -12,12 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from rightreasons.core.checks import passes_settings_on, settings_of
-from rightreasons.core.model_modes import (
-    depends_on_mode,
-    innermost,
-    refuse_wrappers,
-    statistics_of,
-)
+from rightreasons.core.model_modes import refuse_wrappers
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.datasets.replacement import Replacement
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
@@ -33,13 +28,9 @@ from rightreasons.objectives.auto_weight import (
     scale_weight,
     settings_of_pass,
 )
-from rightreasons.objectives.memory import (
-    OwnPasses,
-    mean_losses,
-    mean_losses_task_first,
-    restrict_backward,
-)
-from rightreasons.probe.probe import Need, Probe, strongest_need
+from rightreasons.objectives.compiled import CompiledPasses
+from rightreasons.objectives.memory import Measured, measure_terms, restrict_backward
+from rightreasons.probe.probe import Need, Probe
 from rightreasons.types import Batch
 
 __all__ = ["Loss", "Objective", "Term", "Weight", "with_task"]
@@ -127,6 +118,8 @@ class Term(_Summand):
     """Whether the term is the task, against which penalties are weighed."""
     layers: tuple[str, ...] = ()
     """Names of layers whose activations the term reads."""
+    compiles: bool = False
+    """Whether the formula can be compiled: no state, and nothing that a `TracedProbe` lacks."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
         """Show the settings that a family passes to its base in the signature, for `help`."""
@@ -204,6 +197,9 @@ class Objective(_Summand):
         >>> loss.backward(); sorted(loss.parts)
         ['cross_entropy', 'r3']
     """
+
+    compiled: CompiledPasses | None = None
+    """Takes the passes of training steps in compiled graphs; None runs them eagerly."""
 
     def __init__(
         self,
@@ -296,30 +292,11 @@ class Objective(_Summand):
         """The objective itself."""
         return self
 
-    def _measure(
-        self, model: nn.Module, batch: Batch, stops: list[Tensor] | None
-    ) -> tuple[dict[str, Tensor], Tensor]:
+    def _measure(self, model: nn.Module, batch: Batch, stops: list[Tensor] | None) -> Measured:
         """Each term's mean over the samples, and the logits."""
-        terms: dict[str, Term] = dict(self.terms.items())  # type: ignore[arg-type]
-        penalties = {name: term for name, term in terms.items() if term.needs_gradient}
-        settings: dict[str, Any] = {
-            "create_graph": torch.is_grad_enabled(),
-            "layers": _layers(terms, model, batch.x),
-            "max_rows": self.max_rows,
-        }
-        need = strongest_need(term.needs_gradient for term in terms.values())
-        reads_shared_pass = any(not isinstance(term, OwnPasses) for term in penalties.values())
-        if self.frozen_statistics and reads_shared_pass and depends_on_mode(model):
-            # The penalties' pass comes first, since the task's pass updates the statistics.
-            frozen = Probe.at_test_time(model, batch, needs_gradient=need, **settings)
-            means = mean_losses(penalties, frozen)
-            probe = Probe(model, batch, **settings)
-            means |= mean_losses({n: term for n, term in terms.items() if n not in means}, probe)
-        else:
-            statistics = statistics_of(model) if self.frozen_statistics else []
-            probe = Probe(model, batch, needs_gradient=need, **settings)
-            means = mean_losses_task_first(terms, probe, stops, statistics)
-        return {name: means[name] for name in terms}, probe.logits.detach()
+        if self.compiled is None or not torch.is_grad_enabled():
+            return measure_terms(self, model, batch, stops)
+        return self.compiled.measure(self, model, batch, stops)
 
     def _observe_gradients(
         self, parts: dict[str, Tensor], parameters: tuple[Tensor, ...], num_samples: int
@@ -369,11 +346,6 @@ def snake_case(name: str) -> str:
 
 def _trainable(module: nn.Module) -> tuple[Tensor, ...]:
     return tuple(weight for weight in module.parameters() if weight.requires_grad)
-
-
-def _layers(terms: dict[str, Term], model: nn.Module, x: Tensor) -> list[str]:
-    core = innermost(model)
-    return list(dict.fromkeys(name for one in terms.values() for name in one.layers_in(core, x)))
 
 
 def _sum(left: Objective, right: Objective) -> Objective:

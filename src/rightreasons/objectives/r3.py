@@ -43,6 +43,7 @@ class R3(Term):
     """
 
     needs_gradient = "inside"
+    compiles = True
 
     def __init__(self, *, target: Target | str = Target.LOSS, norm: Norm = "squared_l2") -> None:
         super().__init__()

@@ -105,6 +105,7 @@ def fit(
     tensorboard: bool = False,
     log: Log | None = None,
     precision: str = DEFAULTS.precision,
+    compile: bool = DEFAULTS.compile,
     accelerator: str = DEFAULTS.accelerator,
     devices: int = DEFAULTS.devices,
     fabric: Fabric | None = None,
@@ -156,6 +157,9 @@ def fit(
             dict of floats: ``"parts/r3"``, ``"validation/accuracy"``. If it fails, that is logged
             as a warning and the training goes on.
         precision: Numeric precision for Lightning Fabric: ``"32-true"``, ``"bf16-mixed"``, ...
+        compile: Whether to compile the steps of ``r3``, alignment, density and input gradients, see
+            `CompiledPasses`. The first step then takes about half a minute. What cannot be
+            compiled runs as it is, and a warning says why.
         accelerator: Device for Fabric: ``"cpu"``, ``"cuda"``, ``"auto"``.
         devices: Number of processes to start; ``torchrun`` starts its own.
         fabric: A launched Fabric, in place of precision, accelerator and devices.

@@ -15,6 +15,7 @@ from rightreasons.datasets import Dataset
 from rightreasons.errors import InvalidSettingError
 from rightreasons.models.surgery import last_linear
 from rightreasons.objectives import Objective
+from rightreasons.objectives.compiled import CompiledPasses
 from rightreasons.probe.probe import move_to_model
 from rightreasons.training.evaluate import prepare_metrics
 from rightreasons.training.schedule import Schedule
@@ -70,6 +71,9 @@ def prepare(
         world_size=fabric.world_size,
         lengths=data.lengths,
     )
+    if settings.compile:
+        rows = schedule.updates(epoch=0)[0][0].rows
+        objective.compiled = CompiledPasses(num_rows=len(rows))
     objective.prepare(data, num_passes=settings.known("epochs") * schedule.num_passes)
     optimizer, scheduler = make_optimizer(
         _parameter_groups(model, settings, data),

@@ -56,6 +56,7 @@ LATER = (
     "step_factor",
     "freeze",
     "body_lr",
+    "compile",
 )
 """Settings that results name only where they were changed: older results do not have them."""
 BATCHES, SMALLEST_BATCH, LARGEST_BATCH = 32, 32, 128
@@ -117,6 +118,9 @@ class TrainingSettings:
         "none", "Epoch to keep: none (last), accuracy, swap_accuracy, worst_group."
     )
     precision: str = setting("32-true", "Numeric precision: 32-true, bf16-mixed, ...")
+    compile: bool = setting(
+        False, "Compile steps of recipes that can be compiled; others run as they are."
+    )
     accelerator: str = setting("auto", "Device: cpu, cuda or auto.")
     devices: int = setting(1, "Processes to train with.")
 
