@@ -7,7 +7,8 @@ from torch import nn
 from torch.nn import functional
 
 import rightreasons as rr
-from rightreasons.datasets.replacement import Replacement, fill_in, move_content
+from rightreasons.datasets.masks import fill_in
+from rightreasons.datasets.replacement import Replacement, move_content
 from rightreasons.objectives import CounterExamples
 
 

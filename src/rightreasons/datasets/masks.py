@@ -1,10 +1,11 @@
-"""Masks of any data set: fewer of them, wrong ones, and where they lie in an image."""
+"""Masks of any data set: fewer, wrong ones, where they lie, and images without what they cover."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from rightreasons.core.checks import check_choice, check_fraction, check_integer
 from rightreasons.core.rng import random_stream
@@ -23,6 +24,7 @@ __all__ = [
     "corrupt_masks",
     "extent_of",
     "extents_of",
+    "fill_in",
     "mask_count",
     "mask_fraction",
     "move_to_box",
@@ -368,3 +370,46 @@ def stretch(places: Tensor, own: Sequence[Tensor], donor: Sequence[Tensor]) -> T
     size, donor_size = own[1] - own[0] + 1, donor[1] - donor[0] + 1
     scaled = (2 * (places - own[0][:, None]) + 1) * donor_size[:, None] // (2 * size[:, None])
     return donor[0][:, None] + scaled
+
+
+def fill_in(x: Tensor, mask: Tensor) -> Tensor:
+    """Carry the surroundings of the masked part over it, coarser with distance.
+
+    Images are halved until every pixel has an unmasked neighbour; each size fills the next larger
+    one. A fully masked image becomes its mean. Other features take the mean of the unmasked ones.
+
+    Args:
+        x: The samples, ``(N, *S)``.
+        mask: ``(N, *M)`` in [0, 1], which broadcasts to ``x``.
+
+    Example:
+        >>> x, mask = torch.tensor([[[[1.0, 9.0, 1.0]]]]), torch.tensor([[[[0.0, 1.0, 0.0]]]])
+        >>> fill_in(x, mask)
+        tensor([[[[1., 1., 1.]]]])
+    """
+    if x.ndim != 4:
+        kept = 1 - mask.expand_as(x)
+        mean = (kept * x).flatten(1).sum(dim=1) / kept.flatten(1).sum(dim=1).clamp(min=1e-6)
+        return torch.lerp(x, mean.reshape(-1, *[1] * (x.ndim - 1)).expand_as(x), 1 - kept)
+    kept = (1 - mask).expand_as(x)
+    empty = kept.flatten(1).amax(dim=1).reshape(-1, 1, 1, 1) == 0
+    kept = torch.where(empty, torch.ones_like(kept), kept)
+    filled = _pull(x * kept, kept)
+    filled = torch.where(empty, x.mean(dim=(2, 3), keepdim=True).expand_as(x), filled)
+    return torch.lerp(x, filled, mask.expand_as(x))
+
+
+def _pull(total: Tensor, kept: Tensor) -> Tensor:
+    """Fill the holes of ``total / kept`` with those of half the size, where ``kept`` is small."""
+    own = total / kept.clamp(min=1e-6)
+    if max(total.shape[2:]) == 1 or float(kept.amin()) >= 1:
+        return own
+    half = (min(2, total.shape[2]), min(2, total.shape[3]))
+    pooled = [
+        functional.avg_pool2d(part, half, ceil_mode=True, count_include_pad=False)
+        for part in (total, kept)
+    ]
+    weight = (pooled[1] * half[0] * half[1]).clamp(max=1)
+    coarse = _pull(pooled[0] / pooled[1].clamp(min=1e-6) * weight, weight)
+    grown = functional.interpolate(coarse, total.shape[2:], mode="bilinear", align_corners=False)
+    return torch.lerp(grown, own, kept)

@@ -7,18 +7,24 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from rightreasons.core.checks import check_choice
 from rightreasons.core.rng import random_stream, sample_noise
 from rightreasons.datasets.dataset import Dataset, TextCard
-from rightreasons.datasets.masks import Extents, extent_of, extents_of, stretch, windows_of
+from rightreasons.datasets.masks import (
+    Extents,
+    extent_of,
+    extents_of,
+    fill_in,
+    stretch,
+    windows_of,
+)
 from rightreasons.datasets.strata import Strata
 from rightreasons.datasets.texts.substitution import replace_tokens
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.types import Batch
 
-__all__ = ["Replacement", "Source", "fill_in", "move_content"]
+__all__ = ["Replacement", "Source", "move_content"]
 
 Kind = Literal[
     "auto", "samples", "pasted", "background", "noise", "blur", "mean", "mix", "words", "mask"
@@ -335,49 +341,6 @@ def _move_window(
     new = torch.lerp(old, content, share.expand_as(old))
     moved[here] = torch.where(has_donor & (share > 0), new, old)
     return moved
-
-
-def fill_in(x: Tensor, mask: Tensor) -> Tensor:
-    """Carry the surroundings of the masked part over it, coarser with distance.
-
-    Images are halved until every pixel has an unmasked neighbour; each size fills the next larger
-    one. A fully masked image becomes its mean. Other features take the mean of the unmasked ones.
-
-    Args:
-        x: The samples, ``(N, *S)``.
-        mask: ``(N, *M)`` in [0, 1], which broadcasts to ``x``.
-
-    Example:
-        >>> x, mask = torch.tensor([[[[1.0, 9.0, 1.0]]]]), torch.tensor([[[[0.0, 1.0, 0.0]]]])
-        >>> fill_in(x, mask)
-        tensor([[[[1., 1., 1.]]]])
-    """
-    if x.ndim != 4:
-        kept = 1 - mask.expand_as(x)
-        mean = (kept * x).flatten(1).sum(dim=1) / kept.flatten(1).sum(dim=1).clamp(min=1e-6)
-        return torch.lerp(x, mean.reshape(-1, *[1] * (x.ndim - 1)).expand_as(x), 1 - kept)
-    kept = (1 - mask).expand_as(x)
-    empty = kept.flatten(1).amax(dim=1).reshape(-1, 1, 1, 1) == 0
-    kept = torch.where(empty, torch.ones_like(kept), kept)
-    filled = _pull(x * kept, kept)
-    filled = torch.where(empty, x.mean(dim=(2, 3), keepdim=True).expand_as(x), filled)
-    return torch.lerp(x, filled, mask.expand_as(x))
-
-
-def _pull(total: Tensor, kept: Tensor) -> Tensor:
-    """Fill the holes of ``total / kept`` with those of half the size, where ``kept`` is small."""
-    own = total / kept.clamp(min=1e-6)
-    if max(total.shape[2:]) == 1 or float(kept.amin()) >= 1:
-        return own
-    half = (min(2, total.shape[2]), min(2, total.shape[3]))
-    pooled = [
-        functional.avg_pool2d(part, half, ceil_mode=True, count_include_pad=False)
-        for part in (total, kept)
-    ]
-    weight = (pooled[1] * half[0] * half[1]).clamp(max=1)
-    coarse = _pull(pooled[0] / pooled[1].clamp(min=1e-6) * weight, weight)
-    grown = functional.interpolate(coarse, total.shape[2:], mode="bilinear", align_corners=False)
-    return torch.lerp(grown, own, kept)
 
 
 def _has_mask(batch: Batch) -> Tensor:
