@@ -136,6 +136,7 @@ def worst_value(
     num_steps: int = 10,
     step_size: float = 0.25,
     num_restarts: int = 1,
+    known: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     r"""The point of a box where signed steps find ``target`` largest.
 
@@ -153,6 +154,7 @@ def worst_value(
         step_size: :math:`\alpha`, as a fraction of the box's width on each feature; it shrinks
             linearly to a tenth.
         num_restarts: Number of starts.
+        known: The target at the samples ``(N,)``; None computes it.
 
     Returns:
         The points ``(N, M)`` and the values of the target there ``(N,)``.
@@ -160,7 +162,9 @@ def worst_value(
     lower, upper = interval
     sign = 1.0 if largest else -1.0
     best = masked.values.detach()
-    best_values = sign * target(masked.at(best).logits, masked.y).detach()
+    if known is None:
+        known = target(masked.at(best).logits, masked.y)
+    best_values = sign * known.detach()
     for point in draw_points(interval, num_restarts):
         for step in range(num_steps + 1):
             is_last = step == num_steps  # nobody goes on from the last point: it needs no slope

@@ -14,6 +14,7 @@ from rightreasons.objectives.r3 import R3
 from rightreasons.objectives.recipe import recipe
 from rightreasons.objectives.robust_term import BoxSettings, RobustTerm
 from rightreasons.probe.probe import Probe
+from rightreasons.types import Target
 
 __all__ = ["IbpEx", "PgdEx", "ibp_ex", "ibp_ex_r3", "pgd_ex"]
 
@@ -108,8 +109,9 @@ class PgdEx(RobustTerm):
     @override
     def forward(self, probe: Probe) -> Tensor:
         masked = probe.masked
+        own = None if probe.depends_on_mode else Target.LOSS(probe.logits, masked.y)
         settings = {"num_steps": self.num_steps, "step_size": self.step_size}
-        worst, _ = worst_value(masked, self.box(masked), **settings)  # type: ignore[arg-type]
+        worst, _ = worst_value(masked, self.box(masked), known=own, **settings)  # type: ignore[arg-type]
         logits = masked.at(worst, reach_weights=True).logits
         losses = functional.cross_entropy(logits, masked.y, reduction="none")
         return torch.where(masked.mask.any(dim=1), losses, 0.0)
