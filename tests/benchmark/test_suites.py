@@ -14,7 +14,7 @@ from rightreasons.run.config import Config
 RUNS = {
     "alignment_table1": 5 * (4 + 2),
     "decoy_mnist": 2 * 4 * (5 + 2),
-    "defaults": (10 + 4 * 11 + 8 * 6 + 7 + 5 + 3 * 4) * 3
+    "defaults": (2 * 11 + 3 * 8 + 7 + 2 * 6 + 6 * 5 + 2 * 4 + 2 * 3) * 3
     - 3,  # ERM without a shortcut is the oracle
     "density_figure4": 5 * 5 * 3,
     "density_groups": 4 * (3 + 2),
