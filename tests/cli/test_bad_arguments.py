@@ -51,6 +51,14 @@ def run(monkeypatch, capsys, tmp_path):
             ["train", "--data", "decoy-digits", "--out", ""],
             "Expected a path, but got an empty word",
         ),
+        (
+            ["fix", "r", "--out", "run", "--lr", "0.1", "--model", "mlp"],
+            "Expected the run in r to say its data, model and settings, but got --lr, --model.",
+        ),
+        (
+            ["audit", "r", "--set-data", "size=9"],
+            "Expected the run in r to say its data and model, but got --set-data. Leave them out",
+        ),
         (["demo", "--out", ""], "Expected a path, but got an empty word"),
         (["annotate", "decoy-digits", "--rest", "--out", ""], "Expected a path, but got an empty"),
         (["evaluate", ""], "Expected a path, but got an empty word"),

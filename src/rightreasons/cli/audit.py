@@ -23,6 +23,7 @@ from rightreasons.cli.options import (
     print_result,
     read_model_settings,
     read_settings,
+    refuse_options,
 )
 from rightreasons.core.checks import check_path
 from rightreasons.core.files import read_json, writable_folder, write_json
@@ -61,6 +62,7 @@ audit = typer.Typer(
 
 @audit.command(DEFAULT)
 def search(
+    ctx: typer.Context,
     run: Annotated[
         Path | None,
         typer.Argument(help="Folder of a finished run; without it, name --data.", metavar="[RUN]"),
@@ -101,6 +103,12 @@ def search(
         )
     source: dict[str, Any] = {"run": None if run is None else str(run.resolve())}
     if run is not None:
+        refuse_options(
+            ctx,
+            ("model", "weights", "set_data", "set_model", "mean", "std"),
+            expected=f"the run in {run} to say its data and model",
+            remedy="Leave them out, or name --data in place of the run.",
+        )
         opened = Run.open(run, data_dir)
         net, splits = opened.model, opened.data
         source["data_dir"] = data_dir

@@ -51,7 +51,10 @@ def run_suite(
         typer.Option(help="Where cells run: process (several of this machine) or ray (a cluster)."),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Most cells at once; all cores if not given.")
+        int | None,
+        typer.Option(
+            min=1, help="Most cells at once; if not given one, or all that fit with --backend."
+        ),
     ] = None,
     address: Annotated[
         str | None, typer.Option(help="Address of a Ray cluster; auto is that of this machine.")

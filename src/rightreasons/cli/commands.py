@@ -43,6 +43,7 @@ from rightreasons.cli.options import (
     read_metric_settings,
     read_model_settings,
     read_settings,
+    refuse_options,
     selective_table,
     split_names,
     with_options_of,
@@ -137,7 +138,12 @@ def train(
 ) -> None:
     """Train a model, measure it on test data and write everything to a folder."""
     if resume and data is None:
-        _refuse_ignored_options(ctx)
+        refuse_options(
+            ctx,
+            ctx.params.keys() - {"out", "resume", "as_json", "tensorboard", "max_rows"},
+            expected="--resume without --data to take every setting from the run's config.yaml",
+            remedy="Leave them out, or give --data and all settings again.",
+        )
         config = load_config(out)
         if training["max_rows"] is not None:  # how large passes are is the machine's business
             config = replace(config, max_rows=training["max_rows"])
@@ -240,21 +246,6 @@ def _refuse_models(arguments: list[str]) -> None:
             f"Expected the folder of a run, which {command} takes, but got a model. Make a run of "
             "it: rightreasons adopt --model net.py:factory --weights FILE --data DATA --out RUN. "
             f"Then: rightreasons {command} RUN."
-        )
-
-
-def _refuse_ignored_options(ctx: typer.Context) -> None:
-    allowed = ("out", "resume", "as_json", "tensorboard", "max_rows")
-    given = [
-        f"--{name.replace('_', '-')}"
-        for name in ctx.params
-        if name not in allowed
-        and getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"
-    ]
-    if given:
-        raise InvalidSettingError(
-            "Expected --resume without --data to take every setting from the run's config.yaml, "
-            f"but got {', '.join(given)}. Leave them out, or give --data and all settings again."
         )
 
 

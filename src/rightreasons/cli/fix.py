@@ -24,6 +24,7 @@ from rightreasons.cli.options import (
     print_result,
     read_model_settings,
     read_settings,
+    refuse_options,
     split_names,
 )
 from rightreasons.core.checks import check_path
@@ -36,7 +37,15 @@ from rightreasons.run.fix import fix_run
 __all__ = ["fix"]
 
 
+OF_A_RUN = (
+    *("data_dir", "set_data", "model", "set_model", "mean", "std", "weights"),
+    *("metrics", "lr", "seed"),
+)
+"""Options that say what the run says, where a run is repaired."""
+
+
 def fix(
+    ctx: typer.Context,
     out: Out,
     run: Annotated[
         Path | None,
@@ -84,7 +93,10 @@ def fix(
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Most trials at once; one if not given.")
+        int | None,
+        typer.Option(
+            min=1, help="Most trials at once; if not given one, or all that fit with --backend."
+        ),
     ] = None,
     address: Annotated[
         str | None, typer.Option(help="Address of a Ray cluster; auto is that of this machine.")
@@ -114,6 +126,12 @@ def fix(
         )
     start: Config | Path
     if run is not None:
+        refuse_options(
+            ctx,
+            OF_A_RUN,
+            expected=f"the run in {run} to say its data, model and settings",
+            remedy="Leave them out, or name --data, --model and --weights in place of the run.",
+        )
         start = run
     else:
         name = str(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -44,6 +44,7 @@ __all__ = [
     "read_metric_settings",
     "read_model_settings",
     "read_settings",
+    "refuse_options",
     "selective_table",
     "split_names",
     "with_options_of",
@@ -215,6 +216,26 @@ def read_metric_settings(pairs: Sequence[str] | None) -> dict[str, dict[str, Any
             )
         settings.setdefault(metric.replace("-", "_"), {}).update(read_settings([rest]))
     return settings
+
+
+def refuse_options(
+    ctx: typer.Context, names: Collection[str], *, expected: str, remedy: str
+) -> None:
+    """Refuse options that the command line gives and that the command would ignore.
+
+    Args:
+        ctx: The command's context.
+        names: Parameters of the command that it does not read in this case.
+        expected: Where it takes these settings from: "the run to say its data".
+        remedy: What to do in place of it.
+    """
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in sorted(names)
+        if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        raise InvalidSettingError(f"Expected {expected}, but got {', '.join(given)}. {remedy}")
 
 
 def split_names(text: str | None) -> list[str] | None:
