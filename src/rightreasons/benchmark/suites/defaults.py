@@ -179,13 +179,13 @@ def _blocks() -> list[tuple[str, str, Sequence[str]]]:
     """Data set, net and guided methods of each block, in the order of the table."""
     quick = (*_CORE, "smooth_r3", MASKTUNE)
     return [
-        ("pets_tag", SMALL_CNN, (*_CORE, CONTROLLED_R3, "adv_r4, controlled", MASKTUNE)),
+        ("pets_tag", SMALL_CNN, (*_CORE, *CONTROLLED, MASKTUNE)),
         ("decoy_derm", SMALL_CNN, (*quick, CONTROLLED_R3)),
         ("biased_mnist", SMALL_CNN, (*_WITHOUT_BOUNDS, CONTROLLED_R3, MASKTUNE)),
         # a table has no maps of layers
         ("decoy_digits", MLP, (CONTROLLED_R3, *(name for name in GUIDED if name != "reff"))),
         ("pets_tag", RESNET, _CORE),
-        ("pets_tag", EFFICIENTNET, _QUICK),
+        ("pets_tag", EFFICIENTNET, (*_QUICK, *CONTROLLED)),
         (FEW_MASKS, SMALL_CNN, (*_CORE, CONTROLLED_R3, PREDICTED)),
         *((name, SMALL_CNN, (*_CORE, CONTROLLED_R3)) for name in CASES if name != FEW_MASKS),
         ("pets_band", SMALL_CNN, _CORE),
