@@ -3,6 +3,7 @@
 from functools import cache
 
 from findings.kept import (
+    NOT_RUN,
     cell,
     comparison,
     ends,
@@ -266,4 +267,23 @@ def step_time() -> str:
     return markdown(header, rows)
 
 
-TABLES = {"key": key, "equal-accuracy": equal_accuracy, "foolbox": foolbox, "step-time": step_time}
+def photographs() -> str:
+    """Show the worst groups on CelebA and Waterbirds, beside the paper's."""
+    suite = measured("density-table2")
+    rows = []
+    for method in dict.fromkeys(method for _, method in suite):
+        row = [method]
+        for variant in ("celeba", "waterbirds"):
+            found = suite[variant, method]["worst group"]
+            row += [cell(found["ours"], absent=NOT_RUN), cell(found["paper"])]
+        rows.append(row)
+    return markdown(("method", "CelebA", "paper", "Waterbirds", "paper"), rows)
+
+
+TABLES = {
+    "key": key,
+    "photographs": photographs,
+    "equal-accuracy": equal_accuracy,
+    "foolbox": foolbox,
+    "step-time": step_time,
+}

@@ -17,6 +17,8 @@ from findings.kept import (
 )
 
 ONE, TWO, DIGITS = "one square", "two squares", "decoy digits"
+PHOTOGRAPHS = ("masktune-waterbirds", "masktune-celeba")
+NET = "resnet"
 TARGETS = (95, 90, 85, 80)
 WORST = "worst group"
 
@@ -139,6 +141,26 @@ def key() -> str:
     return markdown(("method", "biased MNIST", "decoy digits"), rows)
 
 
+def photographs() -> str:
+    """Show the worst groups of all methods on Waterbirds and CelebA, beside the paper's."""
+    suites = [measured(name) for name in PHOTOGRAPHS]
+    rows = []
+    for method in dict.fromkeys(method for suite in suites for _, method in suite):
+        row = [method]
+        for suite in suites:
+            found = suite.get((NET, method), {}).get(WORST)
+            row += (
+                ["–", "–"]
+                if found is None
+                else [
+                    cell(found["ours"], absent=NOT_RUN),
+                    cell(found["paper"]),
+                ]
+            )
+        rows.append(row)
+    return markdown(("method", "Waterbirds", "paper", "CelebA", "paper"), rows)
+
+
 def cost_table() -> str:
     """Show seconds, ratios and memory of the second stage."""
     found = figures("masktune_cost")
@@ -151,4 +173,4 @@ def cost_table() -> str:
     return markdown(("kind", "step", "value"), rows)
 
 
-TABLES = {"key": key, "cost": cost_table}
+TABLES = {"key": key, "photographs": photographs, "cost": cost_table}
