@@ -151,7 +151,7 @@ class Sufficiency(_Erasure):
 
 @final
 class TokenAgreement(RationaleMetric):
-    r"""Token F1: how well the most important words are those that nobody masked, the rationale.
+    r"""Token F1: overlap of the most important words with the rationale, the unmasked words.
 
     As many words are taken as the rationale has, so precision, recall and F1 are equal.
     ``/iou`` is the intersection over the union, ``/chance`` the F1 of random words. ``/n`` is the

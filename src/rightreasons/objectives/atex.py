@@ -98,7 +98,7 @@ class ATEX(Term):
 
 @recipe(ATEX, without=["teacher"])  # a model does not fit into a configuration
 def atex(task: Term, penalty: ATEX, *, weight: Weight = 1.0) -> Objective:
-    """ATEX: predictions do not change across the gradient; the model is its own teacher.
+    """ATEX: equal predictions perpendicular to the gradient; the model is its own teacher.
 
     Example:
         >>> atex().weights

@@ -33,7 +33,7 @@ class IbpEx(RobustTerm):
 
     Args:
         epsilon: Half the box's width, see `RobustTerm`.
-        **settings: ``valid_range`` and ``ramp`` of `RobustTerm`.
+        **settings: ``valid_range`` and the ramp of `RobustTerm`.
 
     References:
         heo2023use, ghitu2025model
@@ -88,7 +88,7 @@ class PgdEx(RobustTerm):
         epsilon: Half the box's width, see `RobustTerm`.
         num_steps: Number of steps of the ascent.
         step_size: Length of a step, as a share of the box's width on each feature.
-        **settings: ``valid_range`` and ``ramp`` of `RobustTerm`.
+        **settings: ``valid_range`` and the ramp of `RobustTerm`.
 
     References:
         heo2023use

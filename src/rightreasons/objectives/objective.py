@@ -183,7 +183,8 @@ class Objective(_Summand):
         terms: Names, terms and weights. A name that occurs twice gets a number.
         frozen_statistics: Show terms that read gradients the model as at test time: BatchNorm uses
             its running statistics and dropout drops nothing. A gradient then depends on its own
-            sample alone, at the cost of one more pass. Nets without such layers do not change.
+            sample alone, at the cost of one more forward and backward pass. Nets without such
+            layers do not change.
         max_rows: Most rows in one stacked pass of perturbed copies; None fits them into a quarter
             of the memory. It changes values by rounding alone.
 

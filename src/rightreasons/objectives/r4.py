@@ -47,7 +47,7 @@ class R4(RobustTerm):
         target: The output that is differentiated.
         norm: ``"l1"``, ``"l2"``, ``"squared_l2"`` or a number.
         form: ``"gradient"`` or ``"change"``.
-        **settings: ``valid_range`` and ``ramp`` of `RobustTerm`.
+        **settings: ``valid_range`` and the ramp of `RobustTerm`.
     """
 
     def __init__(

@@ -83,7 +83,7 @@ class ScoreMatching(Term):
 
 @recipe(ScoreMatching)
 def score_matching(task: Term, penalty: ScoreMatching, *, weight: Weight = 1e-5) -> Objective:
-    """Score matching: the density that the label's logit implies is the data's.
+    """Score matching: the density that the label's logit implies is near the data's.
 
     The default weight is that of the paper's code for CIFAR, with inputs divided by their
     deviation.

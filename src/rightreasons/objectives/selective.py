@@ -113,7 +113,7 @@ class DeepGamblers(SideTerm):
 
 @recipe(DeepGamblers, warm_up=1 / 3)  # as in the public code for small rewards
 def deep_gamblers(task: DeepGamblers) -> Term:
-    """Deep Gamblers: abstaining pays a little; for the model `abstaining`.
+    """Deep Gamblers: abstaining costs less than an error; for the model `abstaining`.
 
     Example:
         >>> deep_gamblers(reward=4.0).weights
@@ -247,7 +247,7 @@ class OneSided(Term):
 
 @recipe(OneSided)
 def one_sided(task: OneSided) -> Term:
-    """One-sided prediction: for each class a large set with few strangers.
+    """One-sided prediction: a class answers many samples, few of them of other classes.
 
     Example:
         >>> one_sided(mu=1.67).weights

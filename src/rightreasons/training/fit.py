@@ -158,7 +158,7 @@ def fit(
             as a warning and the training goes on.
         precision: Numeric precision for Lightning Fabric: ``"32-true"``, ``"bf16-mixed"``, ...
         compile: Whether to compile the steps of ``r3``, alignment, density and input gradients, see
-            `CompiledPasses`. The first step then takes about half a minute. What cannot be
+            `CompiledPasses`. The first step then takes up to some minutes. What cannot be
             compiled runs as it is, and a warning says why.
         accelerator: Device for Fabric: ``"cpu"``, ``"cuda"``, ``"auto"``.
         devices: Number of processes to start; ``torchrun`` starts its own.
@@ -170,8 +170,8 @@ def fit(
     Raises:
         NonFiniteLossError: A term became NaN or infinite; the last good state is saved.
         KeyboardInterrupt: Ctrl-C; the state after the last whole update is saved.
-        SystemExit: SIGTERM or SIGHUP, which schedulers send; the same, with exit code 128 and the
-            number of the signal.
+        SystemExit: SIGTERM or SIGHUP, which schedulers send; the same, with exit code 128 plus
+            the number of the signal.
     """
     settings = TrainingSettings.from_arguments(locals()).checked()
     data = as_dataset(data, seed=settings.seed)

@@ -60,7 +60,7 @@ def waterbirds(
     workers: int | None = None,
     verify: bool = True,
 ) -> Splits:
-    """Waterbirds: does the background tell the bird? Four groups.
+    """Birds of land or water; in training the background tells the kind. Four groups.
 
     The folder as WILDS or group DRO leave it, itself or one level above::
 
