@@ -5,7 +5,7 @@ from functools import cache
 from findings.kept import NOT_RUN, cell, figures, markdown, measured, ours, paper, percent
 
 SUITE, NET = "alignment-table1", "lenet"
-METHODS = ("CE only", "Hessian", "l2", "l2 + cosine")
+METHODS = ("CE only", "ATEX", "Hessian", "l2", "l2 + cosine")
 BEST, PLAIN = "l2 + cosine", "CE only"
 STRONG = "l2 + cosine, four times as strong"
 PAPER_COST = "2.75"  # times a cross-entropy step, l2 + cosine, Table 2 of the paper

@@ -1,5 +1,6 @@
 """Numbers and tables of docs/results/reff.md and benchmarks/results/reff/tables.md."""
 
+import math
 from functools import cache
 
 from findings.kept import (
@@ -61,8 +62,12 @@ def kept_at(weight: float) -> float:
         and row["config"]["model_settings"] == {"padding": 1}
         and row["config"]["data_settings"]["digit_size"] == 31
         and row["config"]["data_settings"]["textures"] == "procedural"
+        and row["config"]["data_settings"].get("background_classes") == 37
         and not {"oracle", "background_randomness"} & set(row["config"]["data_settings"])
     }
+    needed = {("once", "erm", None), ("reff", "reff_l2", weight), ("once", "reff_l2", weight)}
+    if not needed <= set(first):
+        return math.nan
     baseline = first["once", "erm", None]
     few, all_masks = (first[strategy, "reff_l2", weight] for strategy in ("reff", "once"))
     return (few - baseline) / (all_masks - baseline)

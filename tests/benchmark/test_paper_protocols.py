@@ -130,6 +130,13 @@ PAPERS = {
         "epochs": 25,
         "settings": {"weight": 15 / PIXELS, "epsilon": 0.5, "norm": "l1"},
     },
+    # the paper, section 5.5: decay shrinks with the share of masks
+    ("r4-mask-fraction", "mnist masks 20 %", "R3"): {
+        **MNIST,
+        "lr": 0.025,
+        "epochs": 25,
+        "settings": {"weight": 10 / PIXELS, "weight_decay": 2e-4},
+    },
     ("r4-table1", "derm", "R3"): {
         **DERM,
         "lr": 2e-6,
@@ -216,8 +223,13 @@ PAPERS = {
     },
     ("masktune-table4", "cifar10", "OSP"): {**RESNET32, "model": "resnet32"},
     ("masktune-table4", "cifar10", "MaskTune"): {**RESNET32, "model": "resnet32"},
-    ("masktune-celeba", "resnet", "MaskTune"): CELEBA,
-    ("masktune-waterbirds", "resnet", "Group DRO"): CELEBA,
+    ("masktune-celeba", "resnet", "MaskTune"): {
+        **CELEBA,
+        "select": "none",
+        "strategy_settings": {"tune_lr": 1e-4},
+    },
+    ("masktune-celeba", "resnet", "DivDis"): {**CELEBA, "select": "none"},
+    ("masktune-waterbirds", "resnet", "Group DRO"): {**CELEBA, "select": "worst_group"},
     # Alignment, section 5.1 and public code
     ("alignment-table1", "lenet", "CE only"): LENET,
     ("alignment-table1", "lenet", "l2 + cosine"): {
@@ -233,8 +245,8 @@ PAPERS = {
         "settings": {"weight": pytest.approx(1e-3 * 0.063**2)},
     },
     ("alignment-table1", "lenet", "ATEX"): LENET,
-    # Density, supplement 12
-    ("density-table1", "block-mnist", "Density (plain)"): BLOCKS,
+    # Density, supplement 19.2
+    ("density-table1", "block-mnist", "InputGrad"): BLOCKS,
     ("density-table1", "block-mnist", "ST"): BLOCKS,
     ("density-table2", "celeba", "Vanilla"): {
         "model": "resnet34",

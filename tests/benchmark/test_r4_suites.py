@@ -138,6 +138,22 @@ def test_curves_have_the_public_codes_points():
         suite.figures.values[f"misposition {n} %"]["Cert-R4"]["worst group"].mean for n in (80, 20)
     ]
     assert worst == [0.9403, 0.9185]
+    ends = [
+        suite.figures.values[kind]["Cert-R4"]["worst group"].mean
+        for kind in ("misposition", "shrink", "shift", "dilation")
+    ]
+    assert [round(100 * value, 1) for value in ends] == [20.3, 36.3, 41.2, 0.0]
+
+
+def test_cert_r4_on_skin_begins_without_a_box_and_is_chosen_by_the_worst_class():
+    (line,) = list_lines(r4_table1(), "small", variants=["derm"], methods=["Cert-R4"])
+    assert line.suite.key_of(line.variant) == "swap_accuracy/worst"
+    assert line.variant.seeds_of_choice == len(line.budget.seeds) == 3
+    for cell in line.possible_cells():
+        ramp = {name: cell.config.settings[name] for name in ("ramp_start", "ramp", "ramp_shape")}
+        assert ramp == {"ramp_start": 0.25, "ramp": 0.85, "ramp_shape": "geometric"}
+    starts = [cell.config.model_settings["initialisation"] for cell in line.possible_cells()]
+    assert starts == ["interval", "usual"]
 
 
 def test_decay_and_masks_vary():

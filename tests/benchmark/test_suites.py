@@ -5,6 +5,7 @@ import pytest
 from rightreasons.benchmark import SUITES, describe
 from rightreasons.benchmark.plan import list_lines, plan
 from rightreasons.benchmark.registry import find_suite
+from rightreasons.benchmark.suites.alignment import MEAN, MEASURED
 from rightreasons.datasets.registry import BALANCE, DATASETS, MASK_SETTINGS
 from rightreasons.errors import UnknownNameError
 from rightreasons.metrics import METRICS
@@ -14,7 +15,7 @@ from rightreasons.run.config import Config
 RUNS = {
     "alignment_table1": 5 * (4 + 2),
     "decoy_mnist": 2 * 4 * (5 + 2),
-    "defaults": (2 * 11 + 3 * 8 + 7 + 2 * 6 + 6 * 5 + 2 * 4 + 2 * 3) * 3
+    "defaults": (2 * 11 + 3 * 8 + 7 + 3 * 6 + 6 * 5 + 4 + 2 * 3) * 3
     - 3,  # ERM without a shortcut is the oracle
     "density_figure4": 5 * 5 * 3,
     "density_groups": 4 * (3 + 2),
@@ -120,4 +121,8 @@ def test_every_explainer_is_measured_as_the_paper_does():
     measured = {metric.name: metric for metric in config.build_metrics()}
     assert measured["rps"].epsilons == [16 / 255]
     assert len(measured["adv_insertion"].explainers) == 4
+    assert all(measured[name].max_samples is None for name in MEASURED)
+    for name in MEASURED:  # the paper multiplies the gradient by the normalised input
+        explainer = config.metric_settings[name]["explainers"]["input_times_gradient"]
+        assert explainer == {"baseline": MEAN}
     assert [metric.name for metric in config.build_metrics("validation")] == ["accuracy", "rps"]

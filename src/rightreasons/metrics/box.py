@@ -226,7 +226,7 @@ class GradientFragility(BoxMetric):
     are larger for the same net.
 
     Args:
-        epsilon: 0.1 in the paper for pixels in [0, 1].
+        epsilon: Half the box's width; in the public code 0.1 on Decoy MNIST, 0.01 on Decoy DERM.
         target: What is differentiated.
         num_samples: Number of points drawn for the search.
         num_steps: Number of steps of the search.

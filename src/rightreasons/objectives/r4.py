@@ -208,8 +208,9 @@ class CertR4(R4):
     Exact at epsilon 0, where it is `R3`, and looser with depth: deep nets need a small epsilon and
     a ramp. Unit: as `R3`.
 
-    Differs from the paper: the squared norm of the largest magnitude, where the public code sums
-    :math:`|l| + |u|` (nearly ``norm="l1"``). The bounds are those of the loss that is trained.
+    Differs from the paper: section 4.2.3 bounds the *change* of the gradient, not squared. Here it
+    is the squared norm of the largest magnitude; the public code sums :math:`|l| + |u|` (nearly
+    ``norm="l1"``). The bounds are those of the loss that is trained.
 
     Args:
         epsilon: Half the box's width, see `R4`.

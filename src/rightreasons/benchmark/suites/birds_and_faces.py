@@ -122,6 +122,8 @@ FACES_PROTOCOL = (
     "sex; the paper has none.",
 )
 
+WITHOUT_GROUPS = ("ERM", "MaskTune", "RandMask", "DivDis")
+"""Methods that the paper lists without groups in validation."""
 PAPERS_NET: Overrides = {
     "model": "resnet50",
     "weights": "resnet50-0676ba61.pth",
@@ -182,12 +184,18 @@ def _masktune(name: str, title: str, table: str, data: Overrides) -> Suite:
             "paper": Budget(
                 seeds=(0, 1, 2),
                 overrides=PAPERS_NET,
-                grids={NET: dict.fromkeys(methods, ({},))},
+                grids={
+                    NET: {
+                        one: ({"select": "none"} if one in WITHOUT_GROUPS else {},)
+                        for one in methods
+                    }
+                },
                 protocol=(
                     "A ResNet-50 that begins with torchvision's weights for ImageNet (in the data "
                     "folder), SGD at a rate of 0.0001, 20 epochs of batches of 512, as the paper "
-                    "has it on CelebA; on Waterbirds it does not say. Other methods have their own "
-                    "papers' settings.",
+                    "has it on CelebA; on Waterbirds it does not say. ERM, MaskTune, RandMask and "
+                    "DivDis know no groups and take the last epoch. The paper does not state the "
+                    "settings of other methods: these have the defaults of this library.",
                 ),
             ),
         },

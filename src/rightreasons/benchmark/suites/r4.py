@@ -254,7 +254,10 @@ def scale_weights(
 
 
 def budgets(
-    mnist: Collection[str], derm: Collection[str] = (), seeds: Sequence[int] = (0, 1, 2)
+    mnist: Collection[str],
+    derm: Collection[str] = (),
+    seeds: Sequence[int] = (0, 1, 2),
+    papers: Mapping[str, Mapping[str, Grid]] | None = None,
 ) -> dict[str, Budget]:
     """Make both budgets.
 
@@ -262,6 +265,7 @@ def budgets(
         mnist: The names of the variants on Decoy MNIST that choose settings.
         derm: The names of the variants on Decoy DERM.
         seeds: Seeds of the small budget.
+        papers: Candidates of further variants in the papers' budget, by variant and method.
     """
     return {
         "small": Budget(
@@ -281,6 +285,7 @@ def budgets(
             grids={
                 **{name: PAPERS_GRIDS["mnist"] for name in mnist},
                 **{name: PAPERS_GRIDS["derm"] for name in derm},
+                **(papers or {}),
             },
             protocol=(PAPERS_NOTE, "4 seeds throughout; the paper has 4, on Decoy DERM 3."),
         ),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rightreasons.benchmark.suite import Grid, Overrides, Suite, Variant
 from rightreasons.benchmark.suites import r4
+from rightreasons.benchmark.suites.r4_papers import PAPERS_MNIST, scale_decay
 
 __all__ = ["r4_corruption", "r4_mask_fraction", "r4_model_size", "r4_weight_decay"]
 
@@ -14,10 +15,10 @@ MNIST_METHODS = ("R3", "Adv-R4", "Cert-R4", "counterexamples")
 DERM_METHODS = ("R3", "Cert-R4", "counterexamples")
 
 FRACTION_PROTOCOL = (
-    "Weights of gradient penalties are divided by the share of samples with a mask, so that each "
-    "of these counts as before; the paper keeps the strength of its penalties constant.",
-    "No weight decay; the paper's shrinks with the share of masks, and in its public code the "
-    "decline of all methods but Cert-R4 is that.",
+    "In the small budget weights of gradient penalties are divided by the share of samples with a "
+    "mask, so that each of these counts as before, and there is no weight decay. With the papers' "
+    "budget weights stay and weight decay shrinks with the share of masks, as in the paper; in its "
+    "public code the decline of all methods but Cert-R4 is that.",
     "The paper has shares of 80, 60, 40, 20 and 0 %; here it is 20 %. Without masks all are ERM.",
 )
 
@@ -33,7 +34,15 @@ def r4_mask_fraction() -> Suite:
         variants=variants,
         methods=r4.methods(*MNIST_METHODS, "oracle", grids=r4.ABLATION_GRIDS),
         measures=(*r4.ACCURACY[:2], r4.MASKED_FRAGILITY),
-        budgets=r4.budgets(["mnist 100 %"], derm=derm),
+        budgets=r4.budgets(
+            ["mnist 100 %"],
+            derm=derm,
+            papers={
+                variant.name: scale_decay(PAPERS_MNIST, MASK_FRACTION)
+                for variant in variants
+                if " masks " in variant.name
+            },
+        ),
         protocol=FRACTION_PROTOCOL,
         layout="columns",
     )
@@ -97,10 +106,11 @@ CURVE_METHODS = ("R3", "Cert-R4")
 
 CORRUPTION_PROTOCOL = (
     "All training masks are corrupted in the way a variant is named by, or all but the share it "
-    "names. Figures are those that come with the public code. R3's do not change with the masks, "
-    "since its penalty has no effect. Masks in a wrong place touch no corner here.",
-    "Settings are those of right masks. No weight decay: in the paper it shrinks with the share of "
-    "right masks, and in its public code the decline of R3 is that.",
+    "names. Figures are those that come with the public code, at a constant decay: R3's do not "
+    "change with the masks, since its penalty has no effect. Its further points between 20 and 0 % "
+    "are left out. Masks in a wrong place touch no corner here.",
+    "Settings are those of right masks; the small budget has no weight decay. In the paper's "
+    "Figure 4 decay shrinks with the share of right masks, and R3 declines with it.",
     "One seed, and Decoy MNIST alone; the paper has IBP-Ex and Decoy DERM too. Counterexamples "
     "have right masks and wrong ones alone.",
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from rightreasons.benchmark.suite import Grid, Overrides
 
-__all__ = ["PAPERS_DERM", "PAPERS_GRIDS", "PAPERS_MNIST", "PAPERS_NOTE"]
+__all__ = ["PAPERS_DERM", "PAPERS_GRIDS", "PAPERS_MNIST", "PAPERS_NOTE", "scale_decay"]
 
 PIXELS = {"mnist": 784, "derm": 3 * 64 * 64}
 """Numbers by which the public code divides the penalties of R3 and Cert-R4."""
@@ -42,6 +42,23 @@ def _derm(lr: float, epochs: int, decay: float, benign: float, **settings: Any) 
         "settings": {"class_weights": [benign, 2.0272], **settings},
     }
     return [candidate | ({"weight_decay": decay} if decay else {})]
+
+
+def scale_decay(grids: Mapping[str, Grid], share: float) -> dict[str, Grid]:
+    """Multiply weight decay by the share of samples with a mask, as the paper's section 5.5 does.
+
+    Example:
+        >>> scale_decay({"R3": [{"settings": {"weight": 2.0, "weight_decay": 0.5}}]}, 0.2)
+        {'R3': [{'settings': {'weight': 2.0, 'weight_decay': 0.1}}]}
+    """
+
+    def scale(candidate: Overrides) -> dict[str, Any]:
+        settings = dict(candidate["settings"])
+        if "weight_decay" in settings:
+            settings["weight_decay"] = float(f"{settings['weight_decay'] * share:.6g}")
+        return {**candidate, "settings": settings}
+
+    return {name: [scale(candidate) for candidate in grid] for name, grid in grids.items()}
 
 
 PAPERS_MNIST: Mapping[str, Grid] = {
