@@ -128,8 +128,16 @@ def test_draws_are_shares_of_each_column():
     drawn = bootstrap_fractions(np.array([3, 0, 5]), np.array([4, 7, 5]), draws=50)
     assert drawn.shape == (50, 3)
     assert set(drawn[:, 0]) <= {0, 0.25, 0.5, 0.75, 1}
-    assert (drawn[:, 1] == 0).all()
-    assert (drawn[:, 2] == 1).all()
+
+
+@pytest.mark.parametrize("total", [1, 7, 300])
+def test_fractions_without_spread_have_the_interval_of_clopper_and_pearson(total):
+    """A group of one sample must not look certain."""
+    drawn = bootstrap_fractions(np.array([0, total]), np.array([total, total]), draws=40_000)
+    (low, high), (other_low, other_high) = (percentile_interval(column) for column in drawn.T)
+    exact = 0.025 ** (1 / total)
+    assert (high, other_low) == pytest.approx((1 - exact, exact), abs=0.01)
+    assert low == pytest.approx(0, abs=0.03) and other_high == pytest.approx(1, abs=0.03)
 
 
 @pytest.mark.parametrize(("hits", "total"), [(3, 4), (45, 50), (10, 80)])

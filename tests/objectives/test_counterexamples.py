@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 import rightreasons as rr
+from rightreasons.core.rng import random_stream
 from rightreasons.datasets.masks import fill_in
 from rightreasons.datasets.replacement import Replacement, move_content
 from rightreasons.objectives import CounterExamples
@@ -114,6 +115,44 @@ def test_pasting_makes_presence_independent_of_the_class():
     is_white = (copies == 1).flatten(1).any(dim=1)
     for label in (0, 1):
         assert 0.35 < float(is_white[data.labels == label].double().mean()) < 0.65
+
+
+def test_moving_makes_the_place_independent_of_the_class():
+    """A white patch of class 0 lies in one corner, that of class 1 in another."""
+    data = images(200)
+    mask = torch.zeros(200, 1, 8, 8)
+    mask[0::2, :, :3, :3], mask[1::2, :, 5:, 5:] = 1, 1
+    x = torch.where(mask > 0, 1.0, 0.5 * data.batch.x)
+    data = rr.datasets.InMemory(data.batch.replace(x=x, mask=mask))
+    replacement = prepared("auto", data)
+    assert replacement.chosen == "moved"
+    copies = replacement(data.take(torch.arange(200)))
+    for corner in (copies[:, :, :3, :3], copies[:, :, 5:, 5:]):
+        is_white = (corner == 1).flatten(1).all(dim=1)
+        for label in (0, 1):
+            assert 0.1 < float(is_white[data.labels == label].double().mean()) < 0.4
+    batch = data.take(torch.arange(200))
+    assert torch.equal(replacement(batch[3:4])[0], copies[3])
+
+
+@pytest.mark.parametrize("share", [0.15, 0.5])
+def test_a_gap_that_the_swap_calls_telling_is_pasted_over(share):
+    only_ones = (torch.arange(400) % 2 == 1) & (torch.arange(400) < 400 * share)
+    data = images(400, masked=only_ones)
+    assert prepared("auto", data).chosen == "pasted"
+
+
+def test_rare_masks_are_found_beyond_the_first_samples():
+    masked = torch.zeros(5000, dtype=torch.bool)
+    rows = torch.from_numpy(random_stream(0, "replacement").permutation(5000))
+    masked[rows[-20:]] = True  # the last that are looked at
+    x = torch.rand(5000, 2)
+    mask = masked[:, None].double() * torch.tensor([[0.0, 1.0]])
+    data = rr.datasets.InMemory(rr.Batch(x=x, y=torch.arange(5000) % 2, mask=mask.float()))
+    replacement = prepared("samples", data)
+    changed = (replacement(data.take(torch.arange(5000))) != x).any(dim=1)
+    assert torch.equal(changed, masked)
+    assert prepared("auto", data).chosen == "samples"
 
 
 def test_filling_carries_the_surroundings_over():

@@ -13,9 +13,12 @@ from rightreasons.core.rng import random_stream, sample_noise
 from rightreasons.datasets.dataset import Dataset, TextCard
 from rightreasons.datasets.masks import (
     Extents,
+    coarse_places,
     extent_of,
     extents_of,
     fill_in,
+    place_tells_class,
+    presence_tells_class,
     stretch,
     windows_of,
 )
@@ -27,7 +30,8 @@ from rightreasons.types import Batch
 __all__ = ["Replacement", "Source", "move_content"]
 
 Kind = Literal[
-    "auto", "samples", "pasted", "background", "noise", "blur", "mean", "mix", "words", "mask"
+    *("auto", "samples", "pasted", "moved", "background"),
+    *("noise", "blur", "mean", "mix", "words", "mask"),
 ]
 Source = Kind | float
 SOURCES: tuple[str, ...] = get_args(Kind)
@@ -39,8 +43,10 @@ BANK_BYTES = 2**27
 """Most memory for donors."""
 BACKGROUND_SHARE = 0.5
 """Masks that cover more of the sample than this are backgrounds."""
-UNEVEN = 0.2
-"""Classes whose shares of samples with a mask differ by more than this carry masks unevenly."""
+MIN_OF_CLASS = 5
+"""Classes with fewer annotated samples do not count when masks are compared between classes."""
+MIN_MASKED = 64
+"""Where masks are rare, samples are read until so many have one."""
 
 
 class Replacement:
@@ -50,6 +56,8 @@ class Replacement:
     ``"samples"``    another sample's masked content, at the sample's own place
     ``"pasted"``     as ``"samples"``, or removed (``"blur"``), with equal probability; a sample
                      without a mask is changed where the other sample has its mask
+    ``"moved"``      removed at the sample's own place; with equal probability another sample's
+                     masked content comes in at that sample's place
     ``"background"`` everything masked comes from another sample, whose unmasked part is filled in
     ``"noise"``      uniform in the valid range
     ``"blur"``       what surrounds the masked part, carried over it; for columns the mean
@@ -59,12 +67,15 @@ class Replacement:
                      samples, words and mask
     ``"words"``      tokens: one of the data's word list
     ``"mask"``       tokens: the one that stands for a hidden word
-    ``"auto"``       ``"background"`` if masks cover more than half of an image; ``"pasted"`` if
-                     some classes carry masks more often than others; else ``"samples"``
+    ``"auto"``       ``"moved"`` if the place of small masks tells the class; ``"pasted"`` if
+                     classes differ by 10 points in how often they carry masks;
+                     ``"background"`` if masks cover more than half of an image; else
+                     ``"samples"``
     ================ =====================================================================
 
-    ``"pasted"`` makes the *presence* of the masked content independent of the class too. Other
-    samples' contents alone cannot: if only dogs have a tag, every copy of a dog has one.
+    ``"pasted"`` makes the *presence* of the masked content independent of the class too, and
+    ``"moved"`` its place. Other samples' contents alone cannot: if only dogs have a tag, every
+    copy of a dog has one.
 
     Soft masks blend. Samples without an annotation stay as they are. What is drawn depends on the
     seed, the sample's index and the epoch, never on the batch. Without `prepare`, other samples
@@ -119,11 +130,17 @@ class Replacement:
         order = torch.from_numpy(random_stream(self.seed, "replacement").permutation(len(data)))
         seen = [data.take(rows) for rows in torch.split(order[:NUM_SEEN].sort().values, 256)]
         masked = [part[_has_mask(part)] for part in seen]
+        for rows in torch.split(order[NUM_SEEN:], 256):  # where masks are rare
+            if sum(map(len, masked)) >= MIN_MASKED:
+                break
+            part = data.take(rows.sort().values)
+            masked.append(part[_has_mask(part)])
         if not any(map(len, masked)):
             raise InvalidBatchError(
-                f"Expected masked features in at least one of {len(order[:NUM_SEEN])} samples, but "
-                "all masks are empty. Check the masks."
+                f"Expected masked features in at least one of {len(order)} samples, but all masks "
+                "are empty. Check the masks."
             )
+        seen += masked if not any(bool(_has_mask(part).any()) for part in seen) else []
         self._chosen = self._choose(seen)
         self._range, self._text = data.card.valid_range, data.card.text
         sample = next(part for part in masked if len(part))
@@ -204,6 +221,11 @@ class Replacement:
             return torch.lerp(x, fill_in(donor_x, core), mask.expand_as(x))
         if source == "samples":
             return move_content(x, mask, donor_x, donor_mask)
+        if source == "moved":
+            removed = self._remove(x, mask)
+            keeps = (draws[:, 1] < 0.5).reshape(-1, *[1] * (x.ndim - 1))
+            pasted = torch.lerp(removed, donor_x, donor_mask.expand_as(x))
+            return torch.where(keeps, pasted, removed)
         has_mask = (mask != 0).flatten(1).any(dim=1).reshape(-1, *[1] * (x.ndim - 1))
         place = torch.where(has_mask, mask, donor_mask)
         moved = move_content(x, place, donor_x, donor_mask)
@@ -267,16 +289,18 @@ class Replacement:
             for part in seen
         ]
         annotated, labels = torch.cat(counts), torch.cat([part.y.cpu() for part in seen])
-        shares = [
-            float(has_mask[of_class].double().mean())
-            for y in torch.unique(labels[annotated])
-            if int((of_class := annotated & (labels == y)).sum()) >= 5
-        ]
-        if shares and max(shares) - min(shares) > UNEVEN:
+        _, number, size = labels[annotated].unique(return_inverse=True, return_counts=True)
+        counted = annotated.nonzero().flatten()[size[number] >= MIN_OF_CLASS]
+        is_image, is_text = seen[0].x.ndim == 4, not seen[0].x.is_floating_point()
+        if len(counted) and not is_text:
+            masks = [torch.zeros(len(p), 1) if p.mask is None else p.mask.cpu() for p in seen]
+            places = torch.cat([coarse_places(mask) for mask in masks])[counted]
+            if place_tells_class(labels[counted], has_mask[counted], places):
+                return "moved"
+        if len(counted) and presence_tells_class(labels[counted], has_mask[counted]):
             return "pasted"
         covered = [part.mask[_has_mask(part)].double() for part in seen if part.mask is not None]
         area = torch.cat([one.flatten(1).mean(dim=1) for one in covered])
-        is_image = seen[0].x.ndim == 4
         return "background" if is_image and float(area.mean()) > BACKGROUND_SHARE else "samples"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -14,17 +12,11 @@ from rightreasons.types import Batch
 
 __all__ = [
     "alter_tokens",
-    "coarse_places",
     "draw_donors",
     "draw_donors_across",
-    "mask_tells_class",
     "remove_masked",
     "transplant",
 ]
-
-PRESENCE_GAP = 0.1  # classes this far apart in how often they carry a mask are unlike
-SMALL_MASK = 0.25  # a larger mask has the shape of an object, which may tell the class by right
-GRID = 8
 
 
 def transplant(x: Tensor, mask: Tensor, donor_x: Tensor, donor_mask: Tensor) -> Tensor:
@@ -122,51 +114,6 @@ def remove_masked(x: Tensor, mask: Tensor, usual: Tensor | None = None) -> Tenso
     num_kept, sums = _sum_around(kept[:, :1] if mask.shape[1] == 1 else kept), _sum_around(x * kept)
     near = torch.where(num_kept > 0, sums / num_kept.clamp(min=1), everywhere)
     return torch.where(weight > 0, torch.lerp(x, near, weight), x)
-
-
-def mask_tells_class(labels: Tensor, carries: Tensor, places: Tensor) -> bool:
-    """Whether the presence or the place of a mask tells the class.
-
-    Then an exchange between samples that have a mask leaves what gives the class away. Presence
-    tells if two classes differ by 10 points in how often they carry a mask. Place tells if the
-    nearest mean place of a class, from every other sample, names the class of the rest clearly
-    better than the most frequent class does. Masks of more than a quarter of the input are left
-    out, since they follow the shape of the object.
-
-    Args:
-        labels: Labels ``(N,)``.
-        carries: Whether each sample has a mask, ``(N,)`` booleans.
-        places: A coarse picture of each mask, ``(N, P)``, from `coarse_places`.
-    """
-    present = torch.unique(labels)
-    shares = torch.stack([carries[labels == y].double().mean() for y in present])
-    if float(shares.max() - shares.min()) >= PRESENCE_GAP:
-        return True
-    small = carries & (places.mean(dim=1) <= SMALL_MASK)
-    order = labels[small].argsort(stable=True)  # then every other one has samples of all classes
-    y = labels[small][order]
-    place = functional.normalize(places[small][order].double(), p=1, dim=1)
-    known, asked = slice(0, None, 2), slice(1, None, 2)
-    classes = torch.unique(y[known])
-    if len(classes) < 2 or not len(y[asked]):
-        return False
-    means = torch.stack([place[known][y[known] == k].mean(dim=0) for k in classes])
-    named = classes[torch.cdist(place[asked], means).argmin(dim=1)]
-    frequent = float(torch.bincount(y[asked]).max()) / len(y[asked])
-    noise = 3 * math.sqrt(frequent * (1 - frequent) / len(y[asked]))
-    right = float((named == y[asked]).double().mean())
-    return right > frequent + max(noise, (1 - frequent) / 4)
-
-
-def coarse_places(mask: Tensor) -> Tensor:
-    """Average masks ``(N, *M)`` over at most 8 × 8 cells: ``(N, P)``."""
-    flat = mask.float()
-    if mask.ndim == 4:
-        height, width = (min(GRID, size) for size in mask.shape[2:])
-        over_channels = flat.amax(dim=1, keepdim=True)
-        return functional.adaptive_avg_pool2d(over_channels, (height, width)).flatten(1)
-    flat = flat.flatten(1)
-    return functional.adaptive_avg_pool1d(flat[:, None], min(GRID**2, flat.shape[1]))[:, 0]
 
 
 def draw_donors(

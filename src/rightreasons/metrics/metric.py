@@ -164,11 +164,19 @@ def bootstrap_fractions(
     r"""Bootstrap samples of fractions ``hits / totals``: ``(draws, G)``.
 
     Resampling n zeros and ones with replacement and averaging them is one binomial draw,
-    :math:`\mathrm{Bin}(n, k/n) / n`, so the bootstrap needs no resampled rows.
+    :math:`\mathrm{Bin}(n, k/n) / n`, so the bootstrap needs no resampled rows. It has no spread
+    where all samples are right, or none is, however few they are. There the draws come from
+    :math:`\mathrm{Beta}(n, 1)` and :math:`\mathrm{Beta}(1, n)`, whose quantiles are the ends of
+    Clopper and Pearson's interval.
     """
     generator = np.random.default_rng(seed)
-    fractions = hits / totals
-    return np.asarray(generator.binomial(totals, fractions, size=(draws, len(totals))) / totals)
+    size = (draws, len(totals))
+    drawn = np.asarray(generator.binomial(totals, hits / totals, size=size) / totals)
+    is_flat = (hits == 0) | (hits == totals)
+    if is_flat.any():
+        flat = generator.beta(np.maximum(hits, 1), np.maximum(totals - hits, 1), size=size)
+        drawn = np.where(is_flat, flat, drawn)
+    return drawn
 
 
 def bootstrap_means(

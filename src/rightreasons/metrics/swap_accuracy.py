@@ -13,12 +13,11 @@ from rightreasons.core.checks import check_flag
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.datasets.wrappers import cover
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
+from rightreasons.datasets.masks import coarse_places, mask_tells_class
 from rightreasons.metrics.exchange import (
     alter_tokens,
-    coarse_places,
     draw_donors,
     draw_donors_across,
-    mask_tells_class,
     remove_masked,
     transplant,
 )

@@ -23,7 +23,7 @@ from rightreasons.types import Batch
 __all__ = ["CounterExamples", "counterexamples"]
 
 SHARE_SEED = 7919
-FROM_SAMPLES: tuple[Source, ...] = ("auto", "samples", "pasted")
+FROM_SAMPLES: tuple[Source, ...] = ("auto", "samples", "pasted", "moved")
 
 
 class CounterExamples(Term):

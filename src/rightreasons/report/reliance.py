@@ -115,10 +115,11 @@ def _swap(method: Method) -> _Swap | None:
         changed = method.estimate("swap_accuracy/changed", part)
         before = method.estimate("accuracy", part)
         after = method.estimate("swap_accuracy", part)
-        if changed is not None and changed.value < FEW_CHANGED:
+        cost = method.estimate("swap_accuracy/cost", part)
+        is_clear = cost is not None and (cost.low or 0.0) > 0 and cost.value >= LARGE_DROP
+        if changed is not None and changed.value < FEW_CHANGED and not is_clear:
             continue
         # Samples that the swap did not change would hide the loss of those that it did.
-        cost = method.estimate("swap_accuracy/cost", part)
         first = method.estimate("swap_accuracy/before", part)
         if cost is not None and first is not None:
             return _Swap(part, first.value, first.value - cost.value)

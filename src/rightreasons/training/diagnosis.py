@@ -214,11 +214,14 @@ def _describe_shrinking(found: Examination, penalties: list[str]) -> str:
 
 def _advise(weights: Mapping[str, float], task: str, off: list[str]) -> str:
     """What to try against a model that reads the masked part."""
-    known = "counterexamples" in RECIPES and not any("counter" in name for name in weights)
+    copies = any("counter" in name for name in weights)
+    known = "counterexamples" in RECIPES and not copies
     first = "the recipe `counterexamples`" if known else ""
     penalties = [name for name in weights if name not in (task, "weight_decay")]
     if off:
         second = "a weight above 0"
+    elif copies and not penalties:
+        second = "masks that cover the whole shortcut, or counterexamples with source=`moved`"
     elif not penalties:
         second = "" if known else "a recipe that uses the masks, such as `r3`"
     else:
