@@ -29,10 +29,9 @@ from rightreasons.types import Batch
 
 __all__ = ["Replacement", "Source", "move_content"]
 
-Kind = Literal[
-    *("auto", "samples", "pasted", "moved", "background"),
-    *("noise", "blur", "mean", "mix", "words", "mask"),
-]
+FromSamples = Literal["auto", "samples", "pasted", "moved", "background"]
+FromElsewhere = Literal["noise", "blur", "mean", "mix", "words", "mask"]
+Kind = Literal[FromSamples, FromElsewhere]
 Source = Kind | float
 SOURCES: tuple[str, ...] = get_args(Kind)
 MIXED: tuple[Source, ...] = ("samples", "noise", "blur", "mean")
