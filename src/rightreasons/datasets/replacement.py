@@ -288,7 +288,7 @@ class Replacement:
             for part in seen
         ]
         annotated, labels = torch.cat(counts), torch.cat([part.y.cpu() for part in seen])
-        _, number, size = labels[annotated].unique(return_inverse=True, return_counts=True)
+        _, number, size = torch.unique(labels[annotated], return_inverse=True, return_counts=True)
         counted = annotated.nonzero().flatten()[size[number] >= MIN_OF_CLASS]
         is_image, is_text = seen[0].x.ndim == 4, not seen[0].x.is_floating_point()
         if len(counted) and not is_text:
