@@ -115,8 +115,10 @@ def values() -> dict[str, str]:
     """Return every number of the pages by its name."""
     theirs = {
         short: percent(paper(TABLE, SHORTCUT, SHORT[short], "accuracy"))
-        for short in ("base", "reff", "single", "abn")
+        for short in ("base", "reff", "abn")
     }
+    for short, method in (("single", SHORT["single"]), ("several", "ReFF")):
+        theirs[short] = percent(paper("reff-table2", "digit 31", method, "accuracy"))
     pseudo = figures("pseudo_annotator")
     return {
         **{short: percent(mean(method)) for short, method in SHORT.items()},
