@@ -127,6 +127,42 @@ def test_whole_image_findings_have_no_masks(tmp_path):
         accept_findings(made, [2], data, tmp_path)
 
 
+def test_an_audit_removes_files_of_an_older_one_alone(found, tmp_path):
+    names = ["region_map.npz", "pictures/cat.png", "pictures/99_typical_1.png", "region_99.npz"]
+    (tmp_path / "pictures").mkdir()
+    for name in names:
+        (tmp_path / name).write_bytes(b"mine")
+    found.save(tmp_path)
+    assert [(tmp_path / name).read_bytes() for name in names] == [b"mine"] * 4
+    found.save(tmp_path)  # names that an audit writes are now taken for those of the older one
+    assert [(tmp_path / name).exists() for name in names] == [True, True, False, False]
+    with pytest.raises(InvalidSettingError, match=r"holds an audit. Choose another \(--out\)"):
+        accept_findings(found, [1], InMemory(tagged(40)), tmp_path)
+    assert rr.Audit.load(tmp_path).findings[0].region is not None
+
+
+def test_a_finding_without_a_region_takes_no_file_that_lay_there(tmp_path):
+    colour = Finding("brightness", "colour", verdict=USED, flagged=True)
+    (tmp_path / "region_1.npz").write_bytes(b"mine")
+    rr.Audit((colour,), facts={"classes": ["0", "1"]}).save(tmp_path)
+    assert rr.Audit.load(tmp_path).findings[0].region is None
+
+
+@pytest.mark.parametrize("name", ["images.npz", "masks.json"])
+def test_masks_replace_accepted_masks_alone(name, found, tmp_path):
+    data, masks, other = InMemory(tagged(40)), tmp_path / "masks", tmp_path / "other"
+    accept_findings(found, [1], Splits(data, data, data), masks)
+    accept_findings(found, [1], data, masks)
+    assert [one.name for one in masks.glob("*.npz")] == ["train.npz"]
+    other.mkdir()
+    for folder in (masks, other):
+        (folder / name).write_text("{}")
+        with pytest.raises(InvalidSettingError, match=rf"has {name}, which .* did not write"):
+            accept_findings(found, [1], data, folder)
+        assert (folder / name).read_text() == "{}"
+    assert (masks / "train.npz").exists()
+
+
 def test_clean_data_and_a_fair_model_give_no_finding():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, 2))
