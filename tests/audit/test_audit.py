@@ -182,6 +182,37 @@ def test_a_model_that_always_says_the_same_is_audited():
     assert not any(one.kind == "attended patch" for one in audited.findings + audited.others)
 
 
+class Wide(Reader):
+    """A reader with two outputs more than classes, of which it likes the last best at times."""
+
+    def forward(self, x):
+        scores = super().forward(x)
+        spare = scores.amax(dim=1) + 40 * (x[:, 0, 0, 0] - 0.25)
+        return torch.stack([*scores.unbind(dim=1), 0 * spare, spare], dim=1)
+
+
+def test_a_model_with_more_outputs_than_classes_is_audited(tmp_path):
+    made = rr.audit(Wide(), tagged(), progress=False)
+    assert {one["predicted"] for one in made.facts["sure_and_wrong"]} == {"output 3"}
+    assert any("output 3" in one.classes for one in [*made.findings, *made.others])
+    made.save(tmp_path)
+    assert "predicted output 3" in write_audit_page(tmp_path).read_text()
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ([nn.Linear(400, 1)], r"two outputs or more, but it gives one .* Give a binary model two"),
+        ([nn.Linear(400, 2), nn.Softmax(dim=1)], "Expected logits, but the model ends in softmax"),
+    ],
+)
+def test_outputs_that_are_no_logits_of_classes_are_refused_before_the_search(layers, message):
+    model, images = nn.Sequential(nn.Flatten(), *layers), tagged(60)
+    for x in (images.x, images.x.flatten(1)):
+        with pytest.raises(InvalidBatchError, match=message):
+            rr.audit(model, rr.Batch(x=x, y=images.y), progress=False)
+
+
 def test_data_alone_and_further_columns():
     batch = tagged(tags=False)
     columns = {

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rightreasons.audit.cause import check_answers, name_class
 from rightreasons.audit.columns import audit_columns, audit_table
 from rightreasons.audit.findings import Finding, Thresholds, judge, rank_findings
 from rightreasons.audit.images import ImageSearch
@@ -113,7 +114,8 @@ def audit(
 
     Raises:
         MissingExtraError: scikit-learn is not installed.
-        InvalidBatchError: There are too few samples, or they are no images, columns or texts.
+        InvalidBatchError: There are too few samples, they are no images, columns or texts, or the
+            model does not give two logits or more.
     """
     started = time.monotonic()
     check_integer("max_samples", max_samples, low=LEAST_SAMPLES)
@@ -137,6 +139,10 @@ def audit(
                 f"Expected images (N, C, H, W) or numeric columns (N, D) to audit, or texts of "
                 f"rr.text.dataset, but got {first.dtype} of shape {tuple(first.shape)}."
             )
+        if model is not None:
+            labels = part.labels[rows]
+            some = torch.stack([labels.argmin(), labels.argmax()]).cpu()
+            check_answers(model, part.take(rows[some]))
         families: list[list[Finding]] = []
         wrong: list[dict[str, Any]] = []
         if is_text:
@@ -231,7 +237,7 @@ def _sure_and_wrong(
         {
             "index": int(rows[place]),
             "label": classes[int(y[place])],
-            "predicted": classes[int(predicted[place])],
+            "predicted": name_class(classes, int(predicted[place])),
             "confidence": float(confidence[place]),
         }
         for place in wrong[order].tolist()

@@ -22,7 +22,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from rightreasons.audit.cause import Effect
+from rightreasons.audit.cause import Effect, name_class
 from rightreasons.audit.findings import Finding
 from rightreasons.audit.regions import Region
 from rightreasons.core.arrays import read_arrays
@@ -203,7 +203,7 @@ def _write_pictures(
                 "shows": "planting",
                 **files,
                 "label": classes[example.label],
-                "predicted": [classes[number] for number in example.predicted],
+                "predicted": [name_class(classes, number) for number in example.predicted],
             }
         )
     return told
