@@ -199,6 +199,17 @@ def test_a_model_with_more_outputs_than_classes_is_audited(tmp_path):
     assert "predicted output 3" in write_audit_page(tmp_path).read_text()
 
 
+@pytest.mark.parametrize("size", [(2, 120), (300, 5)])
+def test_a_narrow_strip_keeps_pixels_for_a_patch_when_it_is_shrunk(size):
+    generator = torch.Generator().manual_seed(0)
+    x, y = 0.5 * torch.rand(80, 1, *size, generator=generator), torch.arange(80) % 2
+    x[y == 1, :, :2, :2] = 1
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(size[0] * size[1], 2))
+    made = rr.audit(model, rr.Batch(x=x, y=y), progress=False)
+    assert "patch" in {one.kind for one in [*made.findings, *made.others]}
+
+
 @pytest.mark.parametrize(
     ("layers", "message"),
     [
@@ -305,6 +316,13 @@ def test_what_cannot_be_audited_is_refused(tmp_path, monkeypatch):
     tokens = rr.Batch(x=torch.randint(9, (60, 5)), y=torch.arange(60) % 2)
     with pytest.raises(InvalidBatchError, match=r"Expected images \(N, C, H, W\) or numeric"):
         rr.audit(None, tokens)
+    y = torch.arange(60)
+    for x in (torch.rand(60, 1, 8, 8), torch.rand(60, 5)):
+        with pytest.raises(InvalidBatchError, match=r"searched .* two classes, but got 1 of '1'"):
+            rr.audit(None, rr.Batch(x=x, y=(y < 2).long()), progress=False)
+    for size in ((1, 8), (8, 1)):
+        with pytest.raises(InvalidBatchError, match=r"2 pixels .* got \dx\d\. .*x\.flatten\(1\)"):
+            rr.audit(None, rr.Batch(x=torch.rand(60, 1, *size), y=y % 2), progress=False)
     with pytest.raises(RunNotFoundError, match="Expected an audit in"):
         rr.Audit.load(tmp_path)
     (tmp_path / "audit.json").write_text("[]")

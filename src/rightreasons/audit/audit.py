@@ -17,7 +17,7 @@ from rightreasons.audit.cause import check_answers, name_class
 from rightreasons.audit.columns import audit_columns, audit_table
 from rightreasons.audit.findings import Finding, Thresholds, judge, rank_findings
 from rightreasons.audit.images import ImageSearch
-from rightreasons.audit.patches import import_sklearn
+from rightreasons.audit.patches import SMALLEST_PATCH, import_sklearn
 from rightreasons.audit.reliance import measure_reliance
 from rightreasons.audit.samples import TextSamples, read_samples
 from rightreasons.audit.statistics import adjust_for_families
@@ -139,6 +139,12 @@ def audit(
                 f"Expected images (N, C, H, W) or numeric columns (N, D) to audit, or texts of "
                 f"rr.text.dataset, but got {first.dtype} of shape {tuple(first.shape)}."
             )
+        if first.ndim == 4 and min(first.shape[2:]) < SMALLEST_PATCH:
+            height, width = first.shape[2:]
+            raise InvalidBatchError(
+                f"Expected images at least {SMALLEST_PATCH} pixels high and wide to audit, but got "
+                f"{height}x{width}. Give their pixels as columns, as in x.flatten(1)."
+            )
         if model is not None:
             labels = part.labels[rows]
             some = torch.stack([labels.argmin(), labels.argmax()]).cpu()
@@ -200,6 +206,14 @@ def _draw(data: Dataset, most: int, seed: int) -> tuple[Tensor, tuple[Tensor, Te
     rows, _ = stratified_split(labels, sizes=[min(most, len(labels))], stream=stream)
     num_cause = min(len(rows) // 2, MOST_CAUSE)
     search, cause = stratified_split(labels[rows], sizes=[len(rows) - num_cause], stream=stream)
+    searched = torch.bincount(labels[rows][search], minlength=len(counts))
+    rarer = int(searched.argsort(descending=True)[1])
+    if searched[rarer] < 2:  # to fit with one and be right about another
+        raise InvalidBatchError(
+            f"Expected 2 or more of the {len(search)} searched samples in each of two classes, but "
+            f"got {int(searched[rarer])} of {data.card.classes[rarer]!r}. Give more samples of it, "
+            "or raise max_samples (--max-samples)."
+        )
     return rows, (search, cause)
 
 
