@@ -127,6 +127,42 @@ def test_whole_image_findings_have_no_masks(tmp_path):
         accept_findings(made, [2], data, tmp_path)
 
 
+def test_an_audit_removes_files_of_an_older_one_alone(found, tmp_path):
+    names = ["region_map.npz", "pictures/cat.png", "pictures/99_typical_1.png", "region_99.npz"]
+    (tmp_path / "pictures").mkdir()
+    for name in names:
+        (tmp_path / name).write_bytes(b"mine")
+    found.save(tmp_path)
+    assert [(tmp_path / name).read_bytes() for name in names] == [b"mine"] * 4
+    found.save(tmp_path)  # names that an audit writes are now taken for those of the older one
+    assert [(tmp_path / name).exists() for name in names] == [True, True, False, False]
+    with pytest.raises(InvalidSettingError, match=r"holds an audit. Choose another \(--out\)"):
+        accept_findings(found, [1], InMemory(tagged(40)), tmp_path)
+    assert rr.Audit.load(tmp_path).findings[0].region is not None
+
+
+def test_a_finding_without_a_region_takes_no_file_that_lay_there(tmp_path):
+    colour = Finding("brightness", "colour", verdict=USED, flagged=True)
+    (tmp_path / "region_1.npz").write_bytes(b"mine")
+    rr.Audit((colour,), facts={"classes": ["0", "1"]}).save(tmp_path)
+    assert rr.Audit.load(tmp_path).findings[0].region is None
+
+
+@pytest.mark.parametrize("name", ["images.npz", "masks.json"])
+def test_masks_replace_accepted_masks_alone(name, found, tmp_path):
+    data, masks, other = InMemory(tagged(40)), tmp_path / "masks", tmp_path / "other"
+    accept_findings(found, [1], Splits(data, data, data), masks)
+    accept_findings(found, [1], data, masks)
+    assert [one.name for one in masks.glob("*.npz")] == ["train.npz"]
+    other.mkdir()
+    for folder in (masks, other):
+        (folder / name).write_text("{}")
+        with pytest.raises(InvalidSettingError, match=rf"has {name}, which .* did not write"):
+            accept_findings(found, [1], data, folder)
+        assert (folder / name).read_text() == "{}"
+    assert (masks / "train.npz").exists()
+
+
 def test_clean_data_and_a_fair_model_give_no_finding():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, 2))
@@ -144,6 +180,48 @@ def test_a_model_that_always_says_the_same_is_audited():
 
     audited = rr.audit(Constant(), tagged(80), progress=False)
     assert not any(one.kind == "attended patch" for one in audited.findings + audited.others)
+
+
+class Wide(Reader):
+    """A reader with two outputs more than classes, of which it likes the last best at times."""
+
+    def forward(self, x):
+        scores = super().forward(x)
+        spare = scores.amax(dim=1) + 40 * (x[:, 0, 0, 0] - 0.25)
+        return torch.stack([*scores.unbind(dim=1), 0 * spare, spare], dim=1)
+
+
+def test_a_model_with_more_outputs_than_classes_is_audited(tmp_path):
+    made = rr.audit(Wide(), tagged(), progress=False)
+    assert {one["predicted"] for one in made.facts["sure_and_wrong"]} == {"output 3"}
+    assert any("output 3" in one.classes for one in [*made.findings, *made.others])
+    made.save(tmp_path)
+    assert "predicted output 3" in write_audit_page(tmp_path).read_text()
+
+
+@pytest.mark.parametrize("size", [(2, 120), (300, 5)])
+def test_a_narrow_strip_keeps_pixels_for_a_patch_when_it_is_shrunk(size):
+    generator = torch.Generator().manual_seed(0)
+    x, y = 0.5 * torch.rand(80, 1, *size, generator=generator), torch.arange(80) % 2
+    x[y == 1, :, :2, :2] = 1
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(size[0] * size[1], 2))
+    made = rr.audit(model, rr.Batch(x=x, y=y), progress=False)
+    assert "patch" in {one.kind for one in [*made.findings, *made.others]}
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ([nn.Linear(400, 1)], r"two outputs or more, but it gives one .* Give a binary model two"),
+        ([nn.Linear(400, 2), nn.Softmax(dim=1)], "Expected logits, but the model ends in softmax"),
+    ],
+)
+def test_outputs_that_are_no_logits_of_classes_are_refused_before_the_search(layers, message):
+    model, images = nn.Sequential(nn.Flatten(), *layers), tagged(60)
+    for x in (images.x, images.x.flatten(1)):
+        with pytest.raises(InvalidBatchError, match=message):
+            rr.audit(model, rr.Batch(x=x, y=images.y), progress=False)
 
 
 def test_data_alone_and_further_columns():
@@ -238,6 +316,13 @@ def test_what_cannot_be_audited_is_refused(tmp_path, monkeypatch):
     tokens = rr.Batch(x=torch.randint(9, (60, 5)), y=torch.arange(60) % 2)
     with pytest.raises(InvalidBatchError, match=r"Expected images \(N, C, H, W\) or numeric"):
         rr.audit(None, tokens)
+    y = torch.arange(60)
+    for x in (torch.rand(60, 1, 8, 8), torch.rand(60, 5)):
+        with pytest.raises(InvalidBatchError, match=r"searched .* two classes, but got 1 of '1'"):
+            rr.audit(None, rr.Batch(x=x, y=(y < 2).long()), progress=False)
+    for size in ((1, 8), (8, 1)):
+        with pytest.raises(InvalidBatchError, match=r"2 pixels .* got \dx\d\. .*x\.flatten\(1\)"):
+            rr.audit(None, rr.Batch(x=torch.rand(60, 1, *size), y=y % 2), progress=False)
     with pytest.raises(RunNotFoundError, match="Expected an audit in"):
         rr.Audit.load(tmp_path)
     (tmp_path / "audit.json").write_text("[]")

@@ -39,8 +39,9 @@ def make_texts(num=240, *, planted=("jonah", "spielberg"), seed=0, tail="", **se
 
 
 def reader(data, words, *, weight=20.0):
-    """A net that reads the two words alone: one for each class."""
-    net = rr.models.text_mlp(vocabulary=len(data.train.vocabulary), classes=2, hidden=())
+    """A net that reads these words alone: one for each output."""
+    size = len(data.train.vocabulary)
+    net = rr.models.text_mlp(vocabulary=size, classes=len(words), hidden=())
     with torch.no_grad():
         net.embedding.weight.zero_()
         for label, word in enumerate(words):
@@ -48,7 +49,7 @@ def reader(data, words, *, weight=20.0):
             net.embedding.weight[token, label] = weight
         layer = next(one for one in net.modules() if isinstance(one, nn.Linear))
         layer.weight.zero_()
-        layer.weight[0, 0] = layer.weight[1, 1] = 1.0
+        layer.weight.fill_diagonal_(1.0)
         layer.bias.zero_()
     return net
 
@@ -72,6 +73,14 @@ def test_a_planted_word_is_found_first_proved_and_masked(found):
     masks = first.masks(data.test)
     assert masks.shape == data.test.batch.x.shape
     assert torch.equal(masks.sum(dim=1), torch.ones(len(masks))) and bool(masks[:, 0].all())
+
+
+def test_a_model_may_have_more_outputs_than_classes():
+    data = make_texts(planted=None)
+    made = rr.audit(reader(data, ("w1", "w2", "w3", "w4")), data.train, progress=False)
+    assert {"output 2", "output 3"} <= {one["predicted"] for one in made.facts["sure_and_wrong"]}
+    attended = next(one for one in made.others if one.kind == "attended word")
+    assert {"output 2", "output 3"} & set(attended.classes)
 
 
 def test_data_alone_and_a_pair_of_words():

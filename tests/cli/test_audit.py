@@ -5,6 +5,7 @@ from typer.testing import CliRunner
 
 from rightreasons.cli.commands import app
 from rightreasons.errors import InvalidSettingError
+from rightreasons.run import Config, train_run
 
 runner = CliRunner()
 
@@ -28,6 +29,23 @@ def test_data_alone_are_audited_and_a_finding_becomes_masks(tmp_path):
     told = json.loads(accepted.output)
     assert told["masks"] == str(masks) and told["parts"]["train"]["samples"] == 1000
     assert (masks / "val.npz").exists() and (masks / "masks.json").exists()
+
+
+def test_data_that_moved_are_found_from_any_folder(tmp_path, monkeypatch):
+    """The audit keeps the whole path of --data-dir, for a run whose data were elsewhere."""
+    before, now, elsewhere = (tmp_path / name for name in ("before", "now", "elsewhere"))
+    before.mkdir()
+    elsewhere.mkdir()
+    rows = "\n".join(f"{row % 7},{row * 5 % 11},{row % 2}" for row in range(120))
+    (before / "data.csv").write_text(f"a,b,label\n{rows}\n")
+    config = Config(data="table", data_dir=str(before), epochs=1)
+    train_run(config, tmp_path / "run", progress=False)
+    before.rename(now)
+    monkeypatch.chdir(tmp_path)
+    run("audit", "run", "--data-dir", "now", "--out", "audit")
+    monkeypatch.chdir(elsewhere)
+    run("audit", "accept", "../audit", 1)
+    assert (elsewhere / "masks" / "train.npz").exists()
 
 
 @pytest.mark.parametrize(

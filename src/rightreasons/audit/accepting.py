@@ -15,7 +15,7 @@ from rightreasons.annotators.mask_files import write_masks
 from rightreasons.audit.audit import Audit
 from rightreasons.audit.findings import Finding
 from rightreasons.core.checks import check_integer
-from rightreasons.core.files import writable_folder, write_json
+from rightreasons.core.files import Unreadable, read_json, writable_folder, write_json
 from rightreasons.core.progress import progress
 from rightreasons.datasets.dataset import Dataset, Splits, TransformedDataset
 from rightreasons.errors import InvalidSettingError
@@ -23,6 +23,7 @@ from rightreasons.types import Batch
 
 __all__ = ["AcceptedMasks", "accept_findings"]
 
+ABOUT = "masks.json"
 LEAST_VALUE = 0.5
 FAINT = 0.3
 """Values below this are seams around a pattern, which vary with the samples it was found in."""
@@ -36,7 +37,7 @@ def accept_findings(
     Each part of the data gets an archive, ``train.npz``, ``val.npz`` and ``test.npz``, as
     `write_masks` writes it. Soft masks stay soft but for faint seams, several findings are joined.
     ``annotated`` is False: a machine made the masks. ``masks.json`` says what the masks are. A
-    colour has no masks; its folder says so.
+    colour has no masks; its folder says so. Masks of an earlier call there are replaced.
 
     Args:
         audit: The audit.
@@ -49,7 +50,7 @@ def accept_findings(
     """
     chosen = _choose(audit, numbers)
     root = writable_folder(folder)
-    for file in root.glob("*.npz"):
+    for file in _find_older(root):
         file.unlink()
     told: dict[str, dict[str, float]] = {}
     is_colour = chosen[0].region is None
@@ -69,7 +70,7 @@ def accept_findings(
         "findings": list(numbers),
         "parts": told,
     }
-    write_json(root / "masks.json", about)
+    write_json(root / ABOUT, about)
     return told
 
 
@@ -109,6 +110,32 @@ class AcceptedMasks(TransformedDataset):
             mask=mask.to(batch.x) if batch.x.is_floating_point() else mask.to(batch.x.device),
             annotated=torch.zeros(len(indices), dtype=torch.bool),
         )
+
+
+def _find_older(folder: Path) -> list[Path]:
+    """The archives of an earlier call; raise if a folder has files that are of somebody else."""
+    if (folder / "audit.json").exists():
+        raise InvalidSettingError(
+            f"Expected a folder for masks, but {folder} holds an audit. Choose another (--out)."
+        )
+    try:
+        about = read_json(folder / ABOUT)
+    except FileNotFoundError:
+        about = {"parts": {}}
+    except Unreadable:
+        about = None
+    parts = about.get("parts") if isinstance(about, dict) else None
+    archives = sorted(folder.glob("*.npz"))
+    foreign = [ABOUT]
+    if isinstance(parts, dict):
+        foreign = [one.name for one in archives if one.stem not in parts]
+    if foreign:
+        raise InvalidSettingError(
+            f"Expected a folder without other masks, but {folder} has {foreign[0]}, which "
+            "`rightreasons audit accept` did not write, or did not finish. Choose another folder "
+            "(--out), or remove the file."
+        )
+    return archives
 
 
 def _choose(audit: Audit, numbers: Sequence[int]) -> list[Finding]:

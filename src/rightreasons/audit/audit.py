@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rightreasons.audit.cause import check_answers, name_class
 from rightreasons.audit.columns import audit_columns, audit_table
 from rightreasons.audit.findings import Finding, Thresholds, judge, rank_findings
 from rightreasons.audit.images import ImageSearch
-from rightreasons.audit.patches import import_sklearn
+from rightreasons.audit.patches import SMALLEST_PATCH, import_sklearn
 from rightreasons.audit.reliance import measure_reliance
 from rightreasons.audit.samples import TextSamples, read_samples
 from rightreasons.audit.statistics import adjust_for_families
@@ -113,7 +114,8 @@ def audit(
 
     Raises:
         MissingExtraError: scikit-learn is not installed.
-        InvalidBatchError: There are too few samples, or they are no images, columns or texts.
+        InvalidBatchError: There are too few samples, they are no images, columns or texts, or the
+            model does not give two logits or more.
     """
     started = time.monotonic()
     check_integer("max_samples", max_samples, low=LEAST_SAMPLES)
@@ -137,6 +139,16 @@ def audit(
                 f"Expected images (N, C, H, W) or numeric columns (N, D) to audit, or texts of "
                 f"rr.text.dataset, but got {first.dtype} of shape {tuple(first.shape)}."
             )
+        if first.ndim == 4 and min(first.shape[2:]) < SMALLEST_PATCH:
+            height, width = first.shape[2:]
+            raise InvalidBatchError(
+                f"Expected images at least {SMALLEST_PATCH} pixels high and wide to audit, but got "
+                f"{height}x{width}. Give their pixels as columns, as in x.flatten(1)."
+            )
+        if model is not None:
+            labels = part.labels[rows]
+            some = torch.stack([labels.argmin(), labels.argmax()]).cpu()
+            check_answers(model, part.take(rows[some]))
         families: list[list[Finding]] = []
         wrong: list[dict[str, Any]] = []
         if is_text:
@@ -194,6 +206,14 @@ def _draw(data: Dataset, most: int, seed: int) -> tuple[Tensor, tuple[Tensor, Te
     rows, _ = stratified_split(labels, sizes=[min(most, len(labels))], stream=stream)
     num_cause = min(len(rows) // 2, MOST_CAUSE)
     search, cause = stratified_split(labels[rows], sizes=[len(rows) - num_cause], stream=stream)
+    searched = torch.bincount(labels[rows][search], minlength=len(counts))
+    rarer = int(searched.argsort(descending=True)[1])
+    if searched[rarer] < 2:  # to fit with one and be right about another
+        raise InvalidBatchError(
+            f"Expected 2 or more of the {len(search)} searched samples in each of two classes, but "
+            f"got {int(searched[rarer])} of {data.card.classes[rarer]!r}. Give more samples of it, "
+            "or raise max_samples (--max-samples)."
+        )
     return rows, (search, cause)
 
 
@@ -231,7 +251,7 @@ def _sure_and_wrong(
         {
             "index": int(rows[place]),
             "label": classes[int(y[place])],
-            "predicted": classes[int(predicted[place])],
+            "predicted": name_class(classes, int(predicted[place])),
             "confidence": float(confidence[place]),
         }
         for place in wrong[order].tolist()

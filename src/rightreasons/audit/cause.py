@@ -11,13 +11,26 @@ import torch
 from torch import Tensor, nn
 
 from rightreasons.core.memory import rows_within_budget
-from rightreasons.core.model_modes import test_time_mode
+from rightreasons.core.model_modes import innermost, test_time_mode
+from rightreasons.core.outputs import checked_logits
 from rightreasons.core.rng import random_stream
+from rightreasons.errors import InvalidBatchError
 from rightreasons.metrics.exchange import remove_masked
 from rightreasons.metrics.metric import bootstrap_means, percentile_interval
+from rightreasons.probe.embeddings import call_model
+from rightreasons.probe.probe import move_to_model
 from rightreasons.types import Batch
 
-__all__ = ["Effect", "Example", "ask", "plant_effect", "removal_effect", "swap_effect"]
+__all__ = [
+    "Effect",
+    "Example",
+    "ask",
+    "check_answers",
+    "name_class",
+    "plant_effect",
+    "removal_effect",
+    "swap_effect",
+]
 
 LEAST_RECIPIENTS = 10
 NUM_EXAMPLES = 4
@@ -84,6 +97,30 @@ class Example:
     donor: Tensor
     label: int
     predicted: tuple[int, int]
+
+
+def name_class(classes: Sequence[str], number: int) -> str:
+    """The name of a predicted class; a model may have more outputs than the data have classes.
+
+    Example:
+        >>> name_class(["cat", "dog"], 1), name_class(["cat", "dog"], 2)
+        ('dog', 'output 2')
+    """
+    return classes[number] if number < len(classes) else f"output {number}"
+
+
+@torch.no_grad()
+def check_answers(model: nn.Module, batch: Batch) -> None:
+    """Raise unless a model gives logits, two or more, with one for each label of a batch."""
+    moved = move_to_model(batch, model)
+    with test_time_mode(innermost(model)):
+        logits = call_model(innermost(model), moved.x, moved.inputs)
+    if isinstance(logits, Tensor) and logits.shape[1:] == (1,):
+        raise InvalidBatchError(
+            "Expected a model with two outputs or more, but it gives one for each sample. Give a "
+            "binary model two, as in `torch.cat([-logit, logit], dim=1) / 2`."
+        )
+    checked_logits(logits, batch.y.cpu(), in_training=False)
 
 
 @torch.no_grad()

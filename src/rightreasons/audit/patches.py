@@ -17,9 +17,17 @@ from rightreasons.core.rng import drawn_from, random_stream
 from rightreasons.datasets.splitting import stratified_split
 from rightreasons.errors import MissingExtraError
 
-__all__ = ["PatchSearch", "grid_search", "import_sklearn", "patch_side", "sliding_search"]
+__all__ = [
+    "SMALLEST_PATCH",
+    "PatchSearch",
+    "grid_search",
+    "import_sklearn",
+    "patch_side",
+    "sliding_search",
+]
 
 SIDE_SHARE = 0.2  # a patch has 4 % of the pixels
+SMALLEST_PATCH = 2
 FITTED_SHARE = 0.7
 CHANNELS = 32
 EPOCHS, PATIENCE, BATCH = 25, 4, 50
@@ -70,7 +78,7 @@ def patch_side(height: int, width: int) -> int:
         >>> patch_side(64, 64), patch_side(8, 8)
         (13, 2)
     """
-    return max(2, round(SIDE_SHARE * min(height, width)))
+    return max(SMALLEST_PATCH, round(SIDE_SHARE * min(height, width)))
 
 
 class _PatchNet(nn.Module):

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from rightreasons.audit.cause import (
     Effect,
     Example,
+    name_class,
     plant_effect,
     removal_effect,
     swap_effect,
@@ -63,7 +64,7 @@ class Planting:
             effect=effect,
             removal=removal,
             prevalence=float(present.double().mean()),
-            classes=tuple(self.card.classes[label] for label in names),
+            classes=tuple(name_class(self.card.classes, label) for label in names),
             area=area,
             region=Region("patterns", tuple(patterns)),
             examples=examples,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from rightreasons.audit.patches import SMALLEST_PATCH
 from rightreasons.audit.patterns import Pattern, match_patterns
 
 __all__ = [
@@ -157,11 +158,11 @@ def border_ring(x: Tensor) -> Tensor:
 
 
 def shrink_images(x: Tensor, most: int = WORKING_SIDE) -> Tensor:
-    """Shrink images ``(N, C, H, W)`` to at most so many pixels a side."""
+    """Shrink images ``(N, C, H, W)`` to at most so many pixels a side; a strip keeps two."""
     longest = max(x.shape[2:])
     if longest <= most:
         return x
-    size = [max(1, round(side * most / longest)) for side in x.shape[2:]]
+    size = [max(min(side, SMALLEST_PATCH), round(side * most / longest)) for side in x.shape[2:]]
     return functional.interpolate(x, size=size, mode="area")
 
 

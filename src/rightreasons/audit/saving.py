@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from rightreasons.audit.cause import Effect
+from rightreasons.audit.cause import Effect, name_class
 from rightreasons.audit.findings import Finding
 from rightreasons.audit.regions import Region
 from rightreasons.core.arrays import read_arrays
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["load_audit", "save_audit"]
 
 FORMAT = 1
+WRITTEN = re.compile(r"region_\d+\.npz|pictures/\d+_(typical|region|before|after|donor)_\d+\.png")
+"""Files that an audit writes beside ``audit.json``; all others in its folder are the user's."""
 
 
 def save_audit(audit: Audit, folder: str | Path) -> Path:
@@ -47,12 +50,14 @@ def save_audit(audit: Audit, folder: str | Path) -> Path:
 
     Args:
         audit: The audit.
-        folder: Folder to write; files of an older audit there are replaced.
+        folder: Folder to write; files of an older audit there are replaced, others stay.
     """
     root = writable_folder(folder)
     pictures = writable_folder(root / "pictures")
-    for file in [*root.glob("region_*.npz"), *pictures.glob("*.png")]:
-        file.unlink()
+    if (root / "audit.json").exists():
+        for file in [*root.iterdir(), *pictures.iterdir()]:
+            if WRITTEN.fullmatch(file.relative_to(root).as_posix()):
+                file.unlink()
     records = []
     everything = [*audit.findings, *audit.others]
     valid_range = audit.facts.get("valid_range", (0.0, 1.0))
@@ -60,6 +65,7 @@ def save_audit(audit: Audit, folder: str | Path) -> Path:
     for number, finding in enumerate(everything, 1):
         record = _record(finding, classes)
         record["number"] = number
+        record["region"] = finding.region is not None
         record["pictures"] = _write_pictures(pictures, number, finding, classes, valid_range)
         if finding.region is not None:
             arrays: Any = finding.region.to_arrays()
@@ -131,7 +137,8 @@ def _record(finding: Finding, classes: Sequence[str]) -> dict[str, Any]:
 
 def _finding(root: Path, record: dict[str, Any], classes: Sequence[str]) -> Finding:
     path = root / f"region_{record['number']}.npz"
-    region = Region.from_arrays(read_arrays(path)) if path.exists() else None
+    has_region = record.get("region", True) and path.exists()  # older audits do not say it
+    region = Region.from_arrays(read_arrays(path)) if has_region else None
     tells = record["tells_label"]
     return Finding(
         name=record["name"],
@@ -196,7 +203,7 @@ def _write_pictures(
                 "shows": "planting",
                 **files,
                 "label": classes[example.label],
-                "predicted": [classes[number] for number in example.predicted],
+                "predicted": [name_class(classes, number) for number in example.predicted],
             }
         )
     return told

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from rightreasons.audit.cause import name_class
 from rightreasons.audit.findings import Finding, Thresholds
 from rightreasons.audit.properties import predict_by_column
 from rightreasons.audit.regions import Region
@@ -205,7 +206,7 @@ class WordSearch:
         if self.model is None or samples.answers is None:
             return []
         places = {word: number for number, word in enumerate(self.words)}
-        sums = np.zeros((len(self.card.classes), len(places)))
+        sums = np.zeros((samples.answers.shape[1], len(places)))
         counts = np.zeros(len(places))
         num = min(len(samples.search), MOST_EXPLAINED)
         some = samples.search[torch.linspace(0, len(samples.search) - 1, num).long()]
@@ -272,7 +273,7 @@ class WordSearch:
             effect=planted.effect,
             removal=removal,
             prevalence=float(present.double().mean()),
-            classes=tuple(self.card.classes[label] for label in labels),
+            classes=tuple(name_class(self.card.classes, label) for label in labels),
             area=float(masks.sum()) / sum(map(len, samples.texts)),
             details=control,
             region=region,

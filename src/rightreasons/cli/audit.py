@@ -111,7 +111,7 @@ def search(
         )
         opened = Run.open(run, data_dir)
         net, splits = opened.model, opened.data
-        source["data_dir"] = data_dir
+        source["data_dir"] = data_dir and str(Path(data_dir).expanduser().resolve())
     else:
         config = Config(
             data=str(data),

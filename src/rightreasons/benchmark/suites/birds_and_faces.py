@@ -122,6 +122,7 @@ FACES_PROTOCOL = (
     "sex; the paper has none.",
 )
 
+LAST: Overrides = {"select": "none"}
 WITHOUT_GROUPS = ("ERM", "MaskTune", "RandMask", "DivDis")
 """Methods that the paper lists without groups in validation."""
 PAPERS_NET: Overrides = {
@@ -184,12 +185,7 @@ def _masktune(name: str, title: str, table: str, data: Overrides) -> Suite:
             "paper": Budget(
                 seeds=(0, 1, 2),
                 overrides=PAPERS_NET,
-                grids={
-                    NET: {
-                        one: ({"select": "none"} if one in WITHOUT_GROUPS else {},)
-                        for one in methods
-                    }
-                },
+                grids={NET: {one: [LAST if one in WITHOUT_GROUPS else {}] for one in methods}},
                 protocol=(
                     "A ResNet-50 that begins with torchvision's weights for ImageNet (in the data "
                     "folder), SGD at a rate of 0.0001, 20 epochs of batches of 512, as the paper "
@@ -232,10 +228,8 @@ PAPERS_REGULARISED = 1e-5
 
 def density_table2() -> Suite:
     """CelebA and Waterbirds: Group DRO and penalties of gradients (density's Table 2)."""
-    plain, penalised = [{"lr": 1e-4}], [{"lr": PAPERS_REGULARISED}]
-    papers: Mapping[str, Sequence[Overrides]] = {
-        name: plain if name in ("Vanilla", "Group DRO") else penalised for name in DENSITY
-    }
+    unpenalised = ("Vanilla", "Group DRO")
+    rates = {name: 1e-4 if name in unpenalised else PAPERS_REGULARISED for name in DENSITY}
     return make_suite(
         "yang2024regulating",
         "density-table2",
@@ -274,7 +268,7 @@ def density_table2() -> Suite:
                     "celeba": {"epochs": 50},
                     "waterbirds": {"epochs": 300},
                 },
-                grids=dict.fromkeys(PLACES, papers),
+                grids=dict.fromkeys(PLACES, {name: [{"lr": lr}] for name, lr in rates.items()}),
                 protocol=(
                     "A ResNet-34 for 50 epochs on CelebA and 300 on Waterbirds, at a rate of "
                     "0.0001, with a penalty a tenth of it. It does not name optimiser, batch size "
