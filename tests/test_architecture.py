@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "rightreasons"
 FILES = sorted(SOURCE.rglob("*.py"))
-MOST_FILES, MOST_LINES = 348, 250
+MOST_FILES, MOST_LINES = 349, 250
 
 # Imports go to a lower step only, or stay within a package.
 LADDER = [

@@ -7,7 +7,7 @@ from torch import nn
 
 import rightreasons as rr
 from rightreasons.datasets import Card, Dataset, InMemory
-from rightreasons.datasets.masks import mask_tells_class
+from rightreasons.datasets.telling_masks import mask_tells_class
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.metrics import SwapAccuracy, transplant
 from rightreasons.metrics.exchange import draw_donors_across

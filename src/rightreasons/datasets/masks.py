@@ -1,6 +1,5 @@
 """Masks of any data set: fewer, wrong ones, where they lie, and images without what they cover."""
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,17 +21,13 @@ __all__ = [
     "Box",
     "Extents",
     "bounding_box",
-    "coarse_places",
     "corrupt_masks",
     "extent_of",
     "extents_of",
     "fill_in",
     "mask_count",
     "mask_fraction",
-    "mask_tells_class",
     "move_to_box",
-    "place_tells_class",
-    "presence_tells_class",
     "stretch",
     "windows_of",
 ]
@@ -40,11 +35,6 @@ __all__ = [
 KEEPS = ("masks", "data")
 CORRUPTIONS = ("misposition", "shift", "shrink", "dilation")
 CHUNK = 500
-PRESENCE_GAP = 0.1
-"""Classes this far apart in how often they carry a mask are unlike."""
-SMALL_MASK = 0.25
-"""A larger mask has the shape of an object, which may tell the class by right."""
-GRID = 8
 
 
 def mask_fraction(splits: Splits, *, fraction: float, keep: str = "masks", seed: int = 0) -> Splits:
@@ -423,56 +413,3 @@ def _pull(total: Tensor, kept: Tensor) -> Tensor:
     coarse = _pull(pooled[0] / pooled[1].clamp(min=1e-6) * weight, weight)
     grown = functional.interpolate(coarse, total.shape[2:], mode="bilinear", align_corners=False)
     return torch.lerp(grown, own, kept)
-
-
-def mask_tells_class(labels: Tensor, carries: Tensor, places: Tensor) -> bool:
-    """Whether the presence or the place of a mask tells the class.
-
-    Then an exchange between samples that have a mask leaves what gives the class away.
-
-    Args:
-        labels: Labels ``(N,)``.
-        carries: Whether each sample has a mask, ``(N,)`` booleans.
-        places: A coarse picture of each mask, ``(N, P)``, from `coarse_places`.
-    """
-    return presence_tells_class(labels, carries) or place_tells_class(labels, carries, places)
-
-
-def presence_tells_class(labels: Tensor, carries: Tensor) -> bool:
-    """Whether two classes differ by 10 points in how often they carry a mask."""
-    shares = torch.stack([carries[labels == y].double().mean() for y in torch.unique(labels)])
-    return float(shares.max() - shares.min()) >= PRESENCE_GAP
-
-
-def place_tells_class(labels: Tensor, carries: Tensor, places: Tensor) -> bool:
-    """Whether the nearest mean place of a class names the class clearly better than chance.
-
-    Mean places come from every other sample, and the rest is named by them. Chance is the most
-    frequent class. Masks of more than a quarter of the input are left out, since they follow the
-    shape of the object.
-    """
-    small = carries & (places.mean(dim=1) <= SMALL_MASK)
-    order = labels[small].argsort(stable=True)  # then every other one has samples of all classes
-    y = labels[small][order]
-    place = functional.normalize(places[small][order].double(), p=1, dim=1)
-    known, asked = slice(0, None, 2), slice(1, None, 2)
-    classes = torch.unique(y[known])
-    if len(classes) < 2 or not len(y[asked]):
-        return False
-    means = torch.stack([place[known][y[known] == k].mean(dim=0) for k in classes])
-    named = classes[torch.cdist(place[asked], means).argmin(dim=1)]
-    frequent = float(torch.bincount(y[asked]).max()) / len(y[asked])
-    noise = 3 * math.sqrt(frequent * (1 - frequent) / len(y[asked]))
-    right = float((named == y[asked]).double().mean())
-    return right > frequent + max(noise, (1 - frequent) / 4)
-
-
-def coarse_places(mask: Tensor) -> Tensor:
-    """Average masks ``(N, *M)`` over at most 8 × 8 cells: ``(N, P)``."""
-    flat = mask.float()
-    if mask.ndim == 4:
-        height, width = (min(GRID, size) for size in mask.shape[2:])
-        over_channels = flat.amax(dim=1, keepdim=True)
-        return functional.adaptive_avg_pool2d(over_channels, (height, width)).flatten(1)
-    flat = flat.flatten(1)
-    return functional.adaptive_avg_pool1d(flat[:, None], min(GRID**2, flat.shape[1]))[:, 0]

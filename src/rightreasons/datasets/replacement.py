@@ -13,16 +13,14 @@ from rightreasons.core.rng import random_stream, sample_noise
 from rightreasons.datasets.dataset import Dataset, TextCard
 from rightreasons.datasets.masks import (
     Extents,
-    coarse_places,
     extent_of,
     extents_of,
     fill_in,
-    place_tells_class,
-    presence_tells_class,
     stretch,
     windows_of,
 )
 from rightreasons.datasets.strata import Strata
+from rightreasons.datasets.telling_masks import what_tells_class
 from rightreasons.datasets.texts.substitution import replace_tokens
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.types import Batch
@@ -42,8 +40,6 @@ BANK_BYTES = 2**27
 """Most memory for donors."""
 BACKGROUND_SHARE = 0.5
 """Masks that cover more of the sample than this are backgrounds."""
-MIN_OF_CLASS = 5
-"""Classes with fewer annotated samples do not count when masks are compared between classes."""
 MIN_MASKED = 64
 """Where masks are rare, samples are read until so many have one."""
 
@@ -282,24 +278,12 @@ class Replacement:
     def _choose(self, seen: list[Batch]) -> Source:
         if self.source != "auto":
             return self.source
-        has_mask = torch.cat([_has_mask(part) for part in seen]).cpu()
-        counts = [
-            torch.ones(len(part)).bool() if part.annotated is None else part.annotated.cpu()
-            for part in seen
-        ]
-        annotated, labels = torch.cat(counts), torch.cat([part.y.cpu() for part in seen])
-        _, number, size = torch.unique(labels[annotated], return_inverse=True, return_counts=True)
-        counted = annotated.nonzero().flatten()[size[number] >= MIN_OF_CLASS]
-        is_image, is_text = seen[0].x.ndim == 4, not seen[0].x.is_floating_point()
-        if len(counted) and not is_text:
-            masks = [torch.zeros(len(p), 1) if p.mask is None else p.mask.cpu() for p in seen]
-            places = torch.cat([coarse_places(mask) for mask in masks])[counted]
-            if place_tells_class(labels[counted], has_mask[counted], places):
-                return "moved"
-        if len(counted) and presence_tells_class(labels[counted], has_mask[counted]):
-            return "pasted"
+        telling = what_tells_class(seen)
+        if telling:
+            return "moved" if telling == "place" else "pasted"
         covered = [part.mask[_has_mask(part)].double() for part in seen if part.mask is not None]
         area = torch.cat([one.flatten(1).mean(dim=1) for one in covered])
+        is_image = seen[0].x.ndim == 4
         return "background" if is_image and float(area.mean()) > BACKGROUND_SHARE else "samples"
 
 

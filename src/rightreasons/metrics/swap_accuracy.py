@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from rightreasons.core.checks import check_flag
 from rightreasons.datasets.dataset import Dataset
-from rightreasons.datasets.masks import coarse_places, mask_tells_class
+from rightreasons.datasets.telling_masks import coarse_places, mask_tells_class
 from rightreasons.datasets.wrappers import cover
 from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.metrics.exchange import (

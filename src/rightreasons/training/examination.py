@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from rightreasons.datasets.dataset import Dataset, spread_over_classes
-from rightreasons.datasets.masks import coarse_places, mask_tells_class
+from rightreasons.datasets.telling_masks import coarse_places, mask_tells_class
 from rightreasons.datasets.wrappers import select
 from rightreasons.errors import RightReasonsError
 from rightreasons.metrics import GroupAccuracy, Metric, SwapAccuracy
