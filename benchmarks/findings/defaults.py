@@ -75,23 +75,24 @@ def is_near(data: str) -> bool:
     return bool(gaps) and all(one is not None and one >= -NEAR for one in gaps)
 
 
-def below_erm() -> list[tuple[str, str, float]]:
-    """List block, recipe and difference where a guided recipe ends too far below ERM."""
+def below_erm(methods: Iterable[str] = GUIDED) -> list[tuple[str, str, float]]:
+    """List block, recipe and difference where one of these recipes ends too far below ERM."""
     found = []
     for _, _, name in blocks([*DEVELOPMENT, *TEST]):
         erm = mean(name, "erm")
         for method in methods_of(name):
             value = mean(name, method)
-            if method in GUIDED and erm is not None and value is not None:
+            if method in methods and erm is not None and value is not None:
                 found += [(name, method, value - erm)] if value < erm - BELOW else []
     return found
 
 
 def losses() -> dict[str, float]:
-    """Return the accuracy that each guided recipe loses where there is no shortcut."""
+    """Return the accuracy that each recipe with masks loses where there is no shortcut."""
     (name,) = [name for _, _, name in blocks([NO_SHORTCUT])] or [""]
     erm = mean(name, "erm", ACCURACY)
-    known = {m: mean(name, m, ACCURACY) for m in methods_of(name) if m in GUIDED} if name else {}
+    methods = [one for one in methods_of(name) if one in (*GUIDED, *CONTROLLED)] if name else []
+    known = {one: mean(name, one, ACCURACY) for one in methods}
     return {m: erm - value for m, value in known.items() if erm is not None and value is not None}
 
 
@@ -121,7 +122,7 @@ def verdict() -> str:
             "no" if under else "yes",
         )
     )
-    lost = losses()
+    lost = {method: value for method, value in losses().items() if method in GUIDED}
     over = [method for method, value in lost.items() if value > LOSS]
     rows.append(
         (
@@ -165,7 +166,7 @@ def recipe_table() -> str:
                 found.append(value - beside[1])
         return found
 
-    under = [method for _, method, _ in below_erm()]
+    under = [method for _, method, _ in below_erm((*GUIDED, *CONTROLLED))]
     lost = losses()
     rows = []
     for method in (*GUIDED, *CONTROLLED):
@@ -195,10 +196,10 @@ def recipe_table() -> str:
 
 
 def below_table() -> str:
-    """List where a guided recipe ends below ERM."""
+    """List where a recipe with masks ends below ERM."""
     rows = [
         (name, f"`{method}`", f"{100 * difference:.1f}".replace("-", "−"))
-        for name, method, difference in below_erm()
+        for name, method, difference in below_erm((*GUIDED, *CONTROLLED))
     ]
     return markdown(("data set and net", "recipe", "points"), rows) if rows else "None."
 
