@@ -198,7 +198,9 @@ def test_a_cell_whose_process_is_killed_runs_again(tiny, nets, tmp_path, caplog)
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
 def test_a_driver_that_is_stopped_goes_on(tiny, nets, tmp_path, ending):
-    suite = tiny(nets.method("a"), nets.method("b"), seeds=(0, 1), epochs=200)
+    # Many cells, so that some are left when the signal comes late on a busy machine.
+    seeds = range(4)
+    suite = tiny(nets.method("a"), nets.method("b"), seeds=seeds, epochs=60)
     expected = table(run(suite, tmp_path / "here"))
     nets.forget()
     out = tmp_path / "out"
@@ -224,7 +226,7 @@ def test_a_driver_that_is_stopped_goes_on(tiny, nets, tmp_path, ending):
     pids = {int(call[1]) for call in nets.calls()}
     wait_until(lambda: not any(map(is_alive, pids)), 30)
     finished = addresses_on_disk(out)
-    assert 0 < len(finished) < 4
+    assert 0 < len(finished) < 2 * len(seeds)
     assert list(out.glob("runs/*/checkpoint.pt"))  # its worker saved what it had
     if ending == signal.SIGINT:
         assert "the same command goes on from there" in told
@@ -232,7 +234,7 @@ def test_a_driver_that_is_stopped_goes_on(tiny, nets, tmp_path, ending):
     rows = run(suite, out, workers=2)
     assert table(rows) == expected
     assert sorted(addresses_on_disk(out)) == sorted(expected)
-    assert len(nets.calls()) == 4 - len(finished)
+    assert len(nets.calls()) == 2 * len(seeds) - len(finished)
 
 
 class OtherNode(Backend):

@@ -125,10 +125,10 @@ class Replacement:
         order = torch.from_numpy(random_stream(self.seed, "replacement").permutation(len(data)))
         seen = [data.take(rows) for rows in torch.split(order[:NUM_SEEN].sort().values, 256)]
         masked = [part[_has_mask(part)] for part in seen]
-        for rows in torch.split(order[NUM_SEEN:], 256):  # where masks are rare
+        for start in range(NUM_SEEN, len(order), 256):  # where masks are rare
             if sum(map(len, masked)) >= MIN_MASKED:
                 break
-            part = data.take(rows.sort().values)
+            part = data.take(order[start : start + 256].sort().values)
             masked.append(part[_has_mask(part)])
         if not any(map(len, masked)):
             raise InvalidBatchError(
