@@ -13,7 +13,7 @@ from rightreasons.models import names as model_names
 from rightreasons.run.config import Config
 
 RUNS = {
-    "alignment_table1": 5 * (4 + 2),
+    "alignment_table1": 5 * (3 + 2),
     "decoy_mnist": 2 * 4 * (5 + 2),
     "defaults": (2 * 11 + 3 * 8 + 7 + 3 * 6 + 6 * 5 + 4 + 2 * 3) * 3
     - 3,  # ERM without a shortcut is the oracle
