@@ -79,6 +79,36 @@ def without_masks() -> dict[str, str]:
     }
 
 
+def on_photographs() -> dict[str, str]:
+    """Return the worst groups on Waterbirds ("birds") and CelebA ("faces")."""
+    names = {
+        "erm": "ERM",
+        "balanced": "ERM, balanced",
+        "dro": "Group DRO",
+        "lff": "LfF",
+        "dfr": "DFR",
+        "div": "DivDis",
+        "random": "RandMask",
+        "mask": "MaskTune",
+        "r3": "R3",
+        "adv": "Adv-R4",
+        "reff": "ReFF",
+        "copies": "counterexamples",
+    }
+    return {
+        **{
+            f"paper-birds-{short}": percent(paper(PHOTOGRAPHS[0], NET, names[short], WORST))
+            for short in ("erm", "mask")
+        },
+        **{
+            f"{where}-{short}": percent(ours(suite, NET, method, WORST))
+            for where, suite in zip(("birds", "faces"), PHOTOGRAPHS, strict=True)
+            for short, method in names.items()
+            if (NET, method) in measured(suite)
+        },
+    }
+
+
 @cache
 def values() -> dict[str, str]:
     """Return every number of the pages by its name."""
@@ -110,6 +140,7 @@ def values() -> dict[str, str]:
         },
         **abstention(),
         **without_masks(),
+        **on_photographs(),
         **ends(
             ("digits-low", "digits-high"),
             [

@@ -28,6 +28,10 @@ def fragility(variant: str, method: str) -> str:
     return f"{ours('r4-table2', variant, method, 'masked fragility, mean'):.2g}"
 
 
+def ratio(method: str) -> float:
+    return ours("r4-table2", "derm", method, "masked / core")
+
+
 @cache
 def values() -> dict[str, str]:
     """Return every number of the pages by its name."""
@@ -39,8 +43,17 @@ def values() -> dict[str, str]:
         **ends(("derm-low", "derm-high"), [worst("derm", name) for name in ON_GRADIENTS]),
         **{
             f"derm-{method.lower()}": percent(worst("derm", method))
-            for method in ("ERM", "R3", "Cert-R4", "oracle")
+            for method in ("ERM", "R3", "IBP-Ex", "Cert-R4", "counterexamples", "oracle")
         },
+        **{
+            f"average-{method.lower()}": percent(ours("r4-table1", "derm", method, "average group"))
+            for method in ("Cert-R4", "oracle")
+        },
+        **{
+            f"ratio-{method.lower()}": f"{ratio(method):.2g}"
+            for method in ("IBP-Ex", "Cert-R4", "counterexamples")
+        },
+        "ratio-others": f"{min(map(ratio, ON_GRADIENTS)):.2g}",
         "average-ibp": percent(ours("r4-table1", "derm", "IBP-Ex", "average group")),
         "average-r3": percent(ours("r4-table1", "derm", "R3", "average group")),
         "mnist-erm": percent(worst("mnist-faint", "ERM")),
@@ -89,7 +102,7 @@ def key() -> str:
     """Compare the worst groups with the paper's."""
     suite = measured("r4-table1")
     rows = []
-    for method in ("ERM", *GUIDED, "oracle"):
+    for method in ("ERM", *GUIDED, "counterexamples", "oracle"):
         row = [method]
         for variant in ("mnist-faint", "derm"):
             found = suite[variant, method][WORST]

@@ -88,9 +88,9 @@ GROUPS_BASE: Overrides = {
     "metrics": ["accuracy", "group_accuracy"],
 }
 
-_RATES: Grid = [{"lr": rate} for rate in (RATE / 2, RATE, 2 * RATE)]
+_RATES: Grid = [{"lr": rate} for rate in (RATE, 2 * RATE, 4 * RATE)]
 _STEPS = make_grid(step_size=(0.01, 0.03, 0.1))
-_WEIGHTS = make_grid(weight=(0.01, 0.1, 1.0))
+_WEIGHTS = make_grid(weight=(0.001, 0.01, 0.1))
 
 GROUPS_METHODS = (
     Method(name="ERM", overrides={"recipe": "erm"}, grid=_RATES),
@@ -104,7 +104,7 @@ GROUPS_PROTOCOL = (
     "0-4 and on 5 % of the others, so that validation data have a hundred images of each group.",
     "The biased test set has squares on 5-9 alone, the original none: the worst group of either.",
     "Candidates are rates for ERM, steps of group DRO's weights, or weights of the penalty; all "
-    "but ERM have its middle rate.",
+    "but ERM have its first rate.",
 )
 
 

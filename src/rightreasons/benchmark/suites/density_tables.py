@@ -81,7 +81,7 @@ METHODS = (
     Method(
         name="Hessian",
         overrides={"recipe": "hessian", **_SMOOTH},
-        grid=make_grid(weight=(1e-5, 1e-4, 1e-3)),
+        grid=make_grid(weight=(1e-4, 1e-3, 1e-2)),
     ),
     Method(name="InputGrad", overrides={"recipe": "input_gradient"}, grid=_WEIGHTS),
     Method(
