@@ -90,7 +90,7 @@ GROUPS_BASE: Overrides = {
 
 _RATES: Grid = [{"lr": rate} for rate in (RATE, 2 * RATE, 4 * RATE)]
 _STEPS = make_grid(step_size=(0.01, 0.03, 0.1))
-_WEIGHTS = make_grid(weight=(0.001, 0.01, 0.1))
+_WEIGHTS = make_grid(weight=(0.0001, 0.001, 0.01))
 
 GROUPS_METHODS = (
     Method(name="ERM", overrides={"recipe": "erm"}, grid=_RATES),

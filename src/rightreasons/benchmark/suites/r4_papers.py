@@ -7,7 +7,14 @@ from typing import Any
 
 from rightreasons.benchmark.suite import Grid, Overrides
 
-__all__ = ["PAPERS_DERM", "PAPERS_GRIDS", "PAPERS_MNIST", "PAPERS_NOTE", "scale_decay"]
+__all__ = [
+    "PAPERS_DERM",
+    "PAPERS_GRIDS",
+    "PAPERS_MNIST",
+    "PAPERS_NOTE",
+    "scale_decay",
+    "set_decay",
+]
 
 PIXELS = {"mnist": 784, "derm": 3 * 64 * 64}
 """Numbers by which the public code divides the penalties of R3 and Cert-R4."""
@@ -61,6 +68,21 @@ def scale_decay(grids: Mapping[str, Grid], share: float) -> dict[str, Grid]:
     return {name: [scale(candidate) for candidate in grid] for name, grid in grids.items()}
 
 
+def set_decay(grids: Mapping[str, Grid], decay: float) -> dict[str, Grid]:
+    """Give every method the same weight decay, in the place of its own; 0 is none.
+
+    Example:
+        >>> set_decay({"R3": [{"settings": {"weight": 2.0, "weight_decay": 0.5}}]}, 0.1)
+        {'R3': [{'settings': {'weight': 2.0, 'weight_decay': 0.1}}]}
+    """
+
+    def set_one(candidate: Overrides) -> dict[str, Any]:
+        settings = {n: v for n, v in candidate["settings"].items() if n != "weight_decay"}
+        return {**candidate, "settings": settings | ({"weight_decay": decay} if decay else {})}
+
+    return {name: [set_one(candidate) for candidate in grid] for name, grid in grids.items()}
+
+
 PAPERS_MNIST: Mapping[str, Grid] = {
     "ERM": _mnist(0.01, 30),
     "R3": _mnist(0.025, 25, 1e-3, weight=10 / PIXELS["mnist"]),
@@ -105,6 +127,7 @@ PAPERS_NOTE = (
     "image, by the batch or by all masked values, weights here are divided by the same number. "
     "Smooth-R3 and Rand-R4 have one norm of the whole batch there: here the mean of each sample's, "
     "at a weight that is the same if these are equal. Its Smooth-R3 penalises a change of the "
-    "gradient, ours the gradient. Its Adv-R4 climbs the loss, ours the penalty. Counterexamples "
-    "and the oracle are ours, with ERM's settings."
+    "gradient, ours the gradient. Its Adv-R4 climbs the loss, ours the penalty. Its Cert-R4 adds "
+    "the magnitudes of both bounds; ours takes the larger one, between half of that and all. "
+    "Counterexamples and the oracle are ours, with ERM's settings."
 )

@@ -45,6 +45,11 @@ PAPERS_DATA: Overrides = {
 _LAYERS: Overrides = {"layers": list(PAPERS_LAYERS), "layer_weights": [15, 60, 250, 1000]}
 _PRETRAINED: Overrides = {"model": "resnet50", "weights": "resnet50-0676ba61.pth"}
 _OURS: Overrides = {**_PRETRAINED, "settings": {}}
+PAPERS_ANNOTATOR: Overrides = {
+    "annotator": "pix2pix",  # whose rate, batch and betas are the paper's
+    "annotator_width": 64,
+    "annotator_updates": 30_000,
+}
 
 
 def _papers(**settings: Any) -> Grid:
@@ -66,7 +71,9 @@ PAPERS_GRIDS: Mapping[str, Grid] = {
         }
     ],
     **{name: [_OURS] for name in ("R3", "R3 (margin)", "Adv-R4", "counterexamples", "oracle")},
-    "ReFF (L2, n = 10)": _papers(weight=1e-6, **_LAYERS),
+    "ReFF (L2, n = 10)": [
+        {**one, "strategy_settings": PAPERS_ANNOTATOR} for one in _papers(weight=1e-6, **_LAYERS)
+    ],
 }
 """The paper's settings; ReFF (L1) and (L2) have 1e-6 on the sum with its weights of layers."""
 

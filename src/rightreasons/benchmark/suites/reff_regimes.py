@@ -12,7 +12,7 @@ from rightreasons.benchmark.suites import reff
 __all__ = ["reff_regimes"]
 
 SEEDS = (0,)
-WEIGHTS: Mapping[str, float] = {"ReFF": 300.0, "ReFF (L2)": 3.0}
+WEIGHTS: Mapping[str, float] = {"ReFF": 100.0, "ReFF (L2)": 10.0}
 """As Table 3 chooses them."""
 
 
