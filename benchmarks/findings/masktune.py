@@ -106,7 +106,14 @@ def on_photographs() -> dict[str, str]:
             for short, method in names.items()
             if (NET, method) in measured(suite)
         },
+        **core_sensitivity(),
     }
+
+
+def core_sensitivity() -> dict[str, str]:
+    """Return the smallest and the largest RCS of all methods on Waterbirds."""
+    found = [ours(PHOTOGRAPHS[0], *place, "RCS") for place in measured(PHOTOGRAPHS[0])]
+    return {"rcs-low": f"{min(found):.2f}", "rcs-high": f"{max(found):.2f}"}
 
 
 @cache

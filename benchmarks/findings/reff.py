@@ -30,6 +30,7 @@ SHORT = {
     "r3": "R3",
     "margin": "R3 (margin)",
     "adv": "Adv-R4",
+    "copies": "counterexamples",
     "oracle": "oracle",
 }
 
@@ -142,6 +143,10 @@ def values() -> dict[str, str]:
         "loss-reff-anew": percent(-gain("ReFF", ANEW)),
         "heat-l2-anew": percent(mean(L2, SEEN, ANEW), 0),
         "heat-base-anew": percent(mean("baseline", SEEN, ANEW), 0),
+        **{
+            f"half-{short}": percent(ours("reff-table2", "digit 16", SHORT[short], "accuracy"))
+            for short in ("base", "reff")
+        },
         "photo-base": percent(mean("baseline", variant="photographs")),
         "photo-l2": percent(mean(L2, variant="photographs")),
         "validation": str(pseudo["settings"]["validation images"]),
@@ -154,7 +159,8 @@ def values() -> dict[str, str]:
 def key() -> str:
     """Compare accuracies with the paper's, and show the heat."""
     rows = []
-    for method in ("baseline", "ReFF", "ReFF (L1)", L2, FEW, "ABN", "R3 (margin)", "oracle"):
+    shown = ("baseline", "ReFF", "ReFF (L1)", L2, FEW, "ABN", "R3", "R3 (margin)", "Adv-R4")
+    for method in (*shown, "counterexamples", "oracle"):
         found = measured(TABLE)[SHORTCUT, method]
         accuracy, heat = found["accuracy"], found[SEEN]
         rows.append(
