@@ -18,6 +18,7 @@ from findings.kept import (
 GUIDED = ("R3", "Smooth-R3", "IBP-Ex", "IBP-Ex + R3", "Rand-R4", "Adv-R4", "Cert-R4")
 ON_GRADIENTS = ("R3", "Smooth-R3", "Rand-R4", "Adv-R4")
 WORST = "worst group"
+RATIO = "masked / core"
 
 
 def worst(variant: str, method: str, suite: str = "r4-table1") -> float:
@@ -29,7 +30,7 @@ def fragility(variant: str, method: str) -> str:
 
 
 def ratio(method: str) -> float:
-    return ours("r4-table2", "derm", method, "masked / core")
+    return ours("r4-table2", "derm", method, RATIO)
 
 
 @cache
@@ -53,6 +54,9 @@ def values() -> dict[str, str]:
             f"ratio-{method.lower()}": f"{ratio(method):.2g}"
             for method in ("IBP-Ex", "Cert-R4", "counterexamples")
         },
+        "ratio-both": f"{ratio('IBP-Ex + R3'):.2g}",
+        "ratio-mnist-cert": f"{ours('r4-table2', 'mnist-faint', 'Cert-R4', RATIO):.2g}",
+        "ratio-mnist-ibp": f"{ours('r4-table2', 'mnist-faint', 'IBP-Ex', RATIO):.2g}",
         "ratio-others": f"{min(map(ratio, ON_GRADIENTS)):.2g}",
         "average-ibp": percent(ours("r4-table1", "derm", "IBP-Ex", "average group")),
         "average-r3": percent(ours("r4-table1", "derm", "R3", "average group")),
