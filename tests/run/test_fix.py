@@ -538,3 +538,28 @@ def test_the_command_needs_a_run_or_data(tmp_path):
     done = CliRunner().invoke(app, ["fix", "--out", str(tmp_path / "out")])
     assert "Expected the folder of a run, or --data with --model" in str(done.exception)
     assert not (tmp_path / "out").exists()
+
+
+def test_steps_of_the_rate_keep_their_share_of_training():
+    start = Config(data="decoy_digits", recipe="erm", epochs=4, lr=0.01, scheduler="step")
+    method = methods.Method("erm", changes={})
+    trial = partial(methods.configure, method=method, values={"lr": 0.002}, epochs=100)
+    moved = trial(replace(start, milestones="2,3", body_lr=1e-3))
+    assert (moved.milestones, moved.body_lr) == ("50,75", pytest.approx(2e-4))
+    assert trial(replace(start, step_epochs=1)).step_epochs == 25
+    few = methods.configure(
+        replace(start, milestones="1,2"), method, {"lr": 0.01}, epochs=2, first_weights=None
+    )
+    assert few.milestones == "1"
+
+
+def test_a_repair_trains_in_one_process(tmp_path):
+    """Each process had a clock of its own, so that they waited for each other for ever."""
+    data = splits()
+    config = Config(data="mine", recipe="erm", model="mlp", epochs=1, batch_size=64)
+    train_run(config, tmp_path / "run", data=data, progress=False)
+    written = (tmp_path / "run" / "config.yaml").read_text()
+    (tmp_path / "run" / "config.yaml").write_text(written.replace("devices: 1", "devices: 2"))
+    read = importlib.import_module("rightreasons.run.fix")._read_start
+    assert read(tmp_path / "run")[0].devices == 1
+    assert read(replace(config, devices=2))[0].devices == 1

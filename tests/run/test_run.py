@@ -321,3 +321,11 @@ def test_data_without_masks_give_no_mask(tmp_path):
     rows = model.weight.detach().numpy()[examples["prediction"]]
     np.testing.assert_allclose(examples["attribution"], rows, rtol=1e-6)
     assert model.weight.grad is None
+
+
+@pytest.mark.parametrize("strategy", ["once", "divdis"])
+def test_a_model_in_bfloat16_has_a_whole_run(strategy, tmp_path):
+    short = replace(CONFIG, recipe="erm", settings={}, epochs=1, strategy=strategy)
+    results = train_run(replace(short, precision="bf16-true"), tmp_path)
+    assert 0 <= results["metrics"]["test"]["accuracy"] <= 1
+    assert np.load(tmp_path / "examples.npz")["x"].dtype == np.float32

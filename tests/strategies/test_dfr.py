@@ -66,3 +66,21 @@ def test_it_needs_groups(make_net, tiny_splits, fit_settings):
     splits = Splits(train=tiny_splits.train, val=None, test=tiny_splits.test)
     fitted = DFR(source="train", **QUICK).fit(make_net(), rr.recipes.erm(), splits, **fit_settings)
     assert [row["stage"] for row in fitted.history] == ["train"] * 2 + ["head"] * 6
+
+
+def test_it_needs_every_class(make_net, tiny_splits, fit_settings):
+    """The last layer would never answer a class that it was not fitted on."""
+    val = tiny_splits.val.batch
+    one = InMemory(val[val.y == 0], tiny_splits.val.card)
+    splits = Splits(train=tiny_splits.train, val=one, test=tiny_splits.test)
+    name = tiny_splits.val.card.classes[1]
+    with pytest.raises(InvalidSettingError, match=f"in every class for DFR, .*none of {name}"):
+        DFR(**QUICK).fit(make_net(), rr.recipes.erm(), splits, **fit_settings)
+
+
+@pytest.mark.parametrize("strategy", [DFR(**QUICK), rr.strategies.DivDis()])
+def test_a_model_with_one_logit_is_refused(make_net, tiny_splits, fit_settings, strategy):
+    net = make_net()
+    net[4] = nn.Linear(144, 1)
+    with pytest.raises(InvalidSettingError, match="for each of 2 classes, but it has 1"):
+        strategy.fit(rr.models.Binary(net), rr.recipes.erm(), tiny_splits, **fit_settings)

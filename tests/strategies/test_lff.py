@@ -6,7 +6,7 @@ from tests.reference.strategies import relative_difficulty
 from torch import nn
 
 import rightreasons as rr
-from rightreasons.errors import InvalidBatchError
+from rightreasons.errors import InvalidBatchError, InvalidSettingError
 from rightreasons.strategies import LFF
 from rightreasons.strategies.lff import Pair, RelativeDifficulty
 
@@ -83,3 +83,24 @@ def test_the_second_model_is_the_one_that_is_kept(make_net, tiny_splits, fit_set
     for name, value in net.state_dict().items():
         assert torch.equal(saved[f"debiased.{name}"], value)
     assert not torch.equal(saved["biased.0.weight"], saved["debiased.0.weight"])
+
+
+@pytest.mark.parametrize("strategy", [LFF(), rr.strategies.DivDis()])
+def test_other_tasks_are_refused(strategy, tiny_splits, make_net, fit_settings):
+    """They were left out in silence."""
+    for objective in (rr.recipes.counterexamples(), rr.recipes.erm(class_weights=[1.0, 2.0])):
+        with pytest.raises(InvalidSettingError, match="Expected plain cross-entropy for .*but got"):
+            strategy.fit(make_net(), objective, tiny_splits, **fit_settings)
+
+
+def test_both_models_read_all_that_the_forward_takes():
+    class Shifted(nn.Module):
+        def forward(self, x, *, shift):
+            return x + shift
+
+    batch = rr.Batch(
+        x=torch.zeros(2, 3), y=torch.tensor([0, 1]), inputs={"shift": torch.ones(2, 1)}
+    )
+    probe = rr.Probe(Pair(Shifted(), Shifted()), batch, layers=["biased"])
+    assert torch.equal(probe.logits, torch.ones(2, 3))
+    assert torch.equal(probe.activations["biased"], torch.ones(2, 3))

@@ -251,3 +251,18 @@ def test_what_is_no_image_is_refused(make_net, fit_settings):
         InvalidSettingError, match=r"Expected images of shape \(C, H, W\) for MaskT"
     ):
         MaskTune().fit(make_net(), rr.recipes.erm(), splits, **fit_settings)
+
+
+def test_a_layer_may_be_named_by_its_number(tiny_splits, make_net, fit_settings):
+    """A configuration file reads the name 2 of an `nn.Sequential` as a number."""
+    nets = [make_net(), make_net()]
+    for net, layer in zip(nets, (2, "2"), strict=True):
+        MaskTune(layer=layer).fit(net, rr.recipes.erm(), tiny_splits, **fit_settings)
+    for one, other in zip(*(net.parameters() for net in nets), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_body_alone_is_tuned_at_the_rate_it_had(tiny_splits, make_net, fit_settings):
+    settings = {**fit_settings, "freeze": "4.*", "body_lr": 0.005}
+    fitted = MaskTune().fit(make_net(), rr.recipes.erm(), tiny_splits, **settings)
+    assert [row["lr"] for row in fitted.history] == pytest.approx([0.025, 0.0, 0.025])

@@ -88,3 +88,19 @@ def test_with_all_masks_it_is_one_fit(tiny_splits, make_net, fit_settings, caplo
     assert "All 64 training samples are annotated" in caplog.text
     for name, value in plain.state_dict().items():
         assert torch.equal(net.state_dict()[name], value)
+
+
+def test_the_optimizer_of_the_classifier_is_not_the_annotators(
+    tiny_splits, make_net, fit_settings, tmp_path
+):
+    """Momentum was refused, and frozen weights left the annotator as it was drawn."""
+    changed = {"optimizer": "sgd", "momentum": 0.9, "weight_decay": 1e-3, "freeze": "*.bias"}
+    changed |= {"scheduler": "step", "milestones": "1"}
+    kept = []
+    for name, more in (("plain", {}), ("changed", changed)):
+        strategy = ReFF(num_annotations=4, **{**QUICK, "annotator_updates": 2})
+        settings = {**fit_settings, "lr": 0.005, **more}
+        objective = rr.recipes.r3(weight=0.1)
+        strategy.fit(make_net(), objective, tiny_splits, out=tmp_path / name, **settings)
+        kept.append((tmp_path / name / "annotator" / "model.safetensors").read_bytes())
+    assert kept[0] == kept[1]

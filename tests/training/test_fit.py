@@ -465,6 +465,14 @@ def test_a_selection_that_cannot_be_measured_is_refused_before_training(select, 
     assert torch.equal(weights(model), before)
 
 
+def test_validation_samples_of_unknown_groups_cannot_select_by_the_worst():
+    y = torch.arange(8) % 2
+    data = rr.Batch(x=torch.rand(8, 4), y=y, group=y)
+    unknown = data.replace(group=torch.full_like(y, -1))
+    with pytest.raises(InvalidSettingError, match="known groups to select by 'worst_group', but"):
+        rr.fit(net(), rr.recipes.erm(), data, validation=unknown, epochs=1, select="worst_group")
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -40,7 +40,7 @@ from rightreasons.errors import (
 from rightreasons.objectives import Term
 from rightreasons.training.distributed import seeded
 from rightreasons.training.fit import Fit, fit
-from rightreasons.training.settings import DEFAULTS
+from rightreasons.training.settings import DEFAULTS, LATER
 from rightreasons.types import Batch
 
 __all__ = ["OBJECTIVES", "PseudoAnnotator", "RotatingSubset", "resize_epoch"]
@@ -106,11 +106,6 @@ OPTIMIZATION: dict[str, dict[str, Any]] = {
     "segmentation": {"batch_size": 16, "lr": 2e-3, "scheduler": "cosine"},
     "pix2pix": {"batch_size": 4, "lr": 2e-4, "scheduler": "constant"},
 }
-OF_THE_CLASSIFIER = (
-    *("momentum", "weight_decay", "body_lr"),
-    *("step_epochs", "milestones", "step_factor"),
-)
-"""Settings of the run that belong to the classifier's optimizer and schedule."""
 BETAS = {"segmentation": (0.9, 0.999), "pix2pix": (0.5, 0.999)}
 UPDATES_PER_EPOCH = 100
 PREDICTED_TOGETHER = 64
@@ -235,7 +230,7 @@ class PseudoAnnotator:
                 "lr": values["lr"],
                 "optimizer": partial(optim.Adam, lr=values["lr"], betas=BETAS[self.objective]),
                 "scheduler": OPTIMIZATION[self.objective]["scheduler"],
-                **{name: getattr(DEFAULTS, name) for name in OF_THE_CLASSIFIER},
+                **{name: getattr(DEFAULTS, name) for name in LATER},  # the classifier has its own
                 "seed": values["seed"],
                 **settings,
             },

@@ -71,7 +71,11 @@ def _refuse_calls(model: nn.Module) -> None:
 
 
 def last_linear(
-    model: nn.Module, x: Tensor, inputs: Mapping[str, Tensor] | None = None
+    model: nn.Module,
+    x: Tensor,
+    inputs: Mapping[str, Tensor] | None = None,
+    *,
+    num_classes: int = 1,
 ) -> nn.Linear:
     """Find the linear layer whose output is the logits.
 
@@ -79,6 +83,7 @@ def last_linear(
         model: Gives logits.
         x: Inputs it can take; one sample is passed through.
         inputs: What else it takes, such as an attention mask.
+        num_classes: Fewest outputs that the layer must have.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
@@ -109,6 +114,11 @@ def last_linear(
         raise InvalidSettingError(
             "Expected a model whose logits are the output of an nn.Linear, its last layer, but "
             f"{type(model).__name__} has none. Use a model that ends with one."
+        )
+    if last[-1].out_features < num_classes:
+        raise InvalidSettingError(
+            f"Expected a last layer with an output for each of {num_classes} classes, but it has "
+            f"{last[-1].out_features}. Use a model with {num_classes} outputs, or another strategy."
         )
     return last[-1]
 

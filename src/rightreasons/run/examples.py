@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,13 @@ def sample_columns(
     }
     if batch.mask is not None:
         columns["mask"] = batch.mask
-    return {name: column.detach().cpu().numpy() for name, column in columns.items()}
+    return _to_arrays(columns)
+
+
+def _to_arrays(columns: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
+    """Columns for NumPy, which has no bfloat16."""
+    plain = {n: c.float() if c.dtype == torch.bfloat16 else c for n, c in columns.items()}
+    return {name: column.detach().cpu().numpy() for name, column in plain.items()}
 
 
 def name_tokens(batch: Batch, vocabulary: Sequence[str]) -> NDArray[Any]:
@@ -114,4 +120,4 @@ def _counterfactual_columns(
         "swapped_probability": probability,
         "changed": (altered != batch.x).flatten(1).any(dim=1),
     }
-    return {name: column.cpu().numpy() for name, column in columns.items()}
+    return _to_arrays(columns)

@@ -248,11 +248,13 @@ def _check_points(points: float) -> float:
 def _read_start(start: Config | str | Path) -> tuple[Config, str | None]:
     """The configuration of the model to repair, and the weights that its training began with."""
     if isinstance(start, Config):
-        return start.with_whole_paths(), None
+        return replace(start, devices=1).with_whole_paths(), None
     run = Run.open(start)
     first = run.config.with_whole_paths().weights
     weights = str((run.folder / "model.safetensors").resolve())
-    return replace(run.config, weights=weights, select="none").with_whole_paths(), first
+    # Trials share a clock and a journal, which several processes of one training would not.
+    config = replace(run.config, weights=weights, select="none", devices=1)
+    return config.with_whole_paths(), first
 
 
 def _refuse_other_settings(folder: Path, config: Config, asked: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ from rightreasons.datasets import Dataset, MaskBits, Splits
 from rightreasons.errors import InvalidSettingError
 from rightreasons.run.config import Config
 from rightreasons.run.shortcuts import COLOUR, NEARLY_ALL, read_shortcuts, with_masks
+from rightreasons.training.rates import read_milestones
 
 __all__ = [
     "FEWEST",
@@ -218,7 +219,22 @@ def configure(
             changes[place] = {**changes[place], setting: value}
     if method.anew:
         changes["weights"] = first_weights
+    changes |= _rescale(start, lr=float(values["lr"]), epochs=epochs)
     return replace(start, **changes, lr=float(values["lr"]), epochs=epochs)
+
+
+def _rescale(start: Config, *, lr: float, epochs: int) -> dict[str, Any]:
+    """The steps of the rate at the same shares of training, and the body's rate in proportion."""
+    changes: dict[str, Any] = {}
+    times = epochs / start.epochs if start.epochs else 1.0
+    if start.step_epochs is not None:
+        changes["step_epochs"] = max(1, round(start.step_epochs * times))
+    if start.milestones is not None:
+        steps = {max(1, round(one * times)) for one in read_milestones(start.milestones)}
+        changes["milestones"] = ",".join(map(str, sorted(steps)))
+    if start.body_lr is not None and start.lr:
+        changes["body_lr"] = start.body_lr * lr / start.lr
+    return changes
 
 
 def _share_of_masks(data: Dataset) -> float:

@@ -88,7 +88,8 @@ class DFR(Strategy):
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
         data, group = self._find_groups(stages)
         first = move_to_model(data.take(torch.tensor([0])), model)
-        layer = last_linear(model, first.x, first.inputs)
+        classes = len(data.card.classes)
+        layer = last_linear(model, first.x, first.inputs, num_classes=classes)
         stages.fit("train", model, objective, stages.data.train)
         features = compute_features(model, layer, data)
         mean, scale = features.mean(dim=0), features.std(dim=0, correction=0)
@@ -117,6 +118,15 @@ class DFR(Strategy):
                 f"Expected {self.source} data with groups for DFR, but got "
                 f"{'no such data' if data is None else 'no groups'}. Use data with groups, hold "
                 'some out for validation, or use source="train".'
+            )
+        there = torch.unique(data.labels[(group >= 0).to(data.labels.device)])
+        needed = torch.unique(stages.data.train.labels)
+        missing = [data.card.classes[y] for y in needed.tolist() if y not in there.tolist()]
+        if missing:
+            raise InvalidSettingError(
+                f"Expected {self.source} data with groups in every class for DFR, which learns the "
+                f"last layer from them, but got none of {', '.join(missing)}. Hold samples of "
+                'these out, or use source="train".'
             )
         return data, group.cpu()
 

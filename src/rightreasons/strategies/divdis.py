@@ -121,7 +121,7 @@ class Disagreement(Term):
     @override
     def forward(self, probe: Probe) -> Tensor:
         y = probe.batch.y
-        heads = (probe.logits, probe.activations["second"])
+        heads = (probe.logits, probe.activations["second"].to(probe.logits))
         first, second = (functional.cross_entropy(head, y, reduction="none") for head in heads)
         task = (first + second) / 2
         rows = torch.randint(len(self.unlabelled), (len(y),))
@@ -129,7 +129,7 @@ class Disagreement(Term):
         settings = {"create_graph": probe.create_graph, "layers": probe.layers}
         other = Probe.at_test_time(probe.model, unlabelled, **settings)
         first = functional.softmax(other.logits, dim=1)
-        second = functional.softmax(other.activations["second"], dim=1)
+        second = functional.softmax(other.activations["second"].to(first), dim=1)
         return measure_whole_batch(self._combine, task, first, second)
 
     def _combine(self, task: Tensor, first: Tensor, second: Tensor) -> Tensor:
@@ -179,6 +179,7 @@ class DivDis(Strategy):
     @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
         stages.refuse_parts("DivDis")
+        stages.refuse_other_tasks("DivDis", objective)
         data, val = stages.data, stages.data.val
         if val is None:
             raise InvalidSettingError(
@@ -187,7 +188,8 @@ class DivDis(Strategy):
             )
         unlabelled = as_dataset(data.test if self.unlabelled == "test" else val)
         sample = move_to_model(val.take(torch.tensor([0])), model)
-        layer = last_linear(model, sample.x, sample.inputs)
+        classes = len(val.card.classes)
+        layer = last_linear(model, sample.x, sample.inputs, num_classes=classes)
         heads = TwoHeads(model, layer, seed=stages.seed)
         heads.training = model.training  # its layers stay in their mode
         term = Disagreement(unlabelled, weight=self.weight, balance=self.balance)

@@ -94,10 +94,10 @@ class Pair(nn.Module):
         self.biased = biased
         self.debiased = debiased
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, **others: Tensor) -> Tensor:
         """Logits of the second model; a hook can record those of the first."""
-        self.biased(x)
-        logits: Tensor = self.debiased(x)
+        self.biased(x, **others)
+        logits: Tensor = self.debiased(x, **others)
         return logits
 
 
@@ -128,6 +128,7 @@ class LFF(Strategy):
     @override
     def run(self, model: nn.Module, objective: Objective, stages: Stages) -> None:
         stages.refuse_parts("LfF")
+        stages.refuse_other_tasks("LfF", objective)
         pair = Pair(copy.deepcopy(model), model)
         pair.training = model.training  # its layers stay in their mode
         term = RelativeDifficulty(q=self.q, decay=self.decay)

@@ -225,7 +225,7 @@ def explainer_factory(name: str, settings: Mapping[str, Any], layer: str | None)
     def make(model: nn.Module, x: Tensor) -> Explainer:
         if not reads_layer or "layers" in settings:
             return EXPLAINERS.create(name, **settings)
-        chosen = last_spatial_layer(model, x) if layer is None else layer
+        chosen = last_spatial_layer(model, x) if layer is None else str(layer)
         return EXPLAINERS.create(name, layers=[chosen], **settings)
 
     return make

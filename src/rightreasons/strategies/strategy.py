@@ -17,7 +17,7 @@ from typing_extensions import override
 from rightreasons.core.files import save_weights, writable_folder, write_atomically
 from rightreasons.datasets import Dataset, Splits
 from rightreasons.errors import CheckpointMismatchError, InvalidSettingError, OutputError
-from rightreasons.objectives import Objective, Term
+from rightreasons.objectives import CrossEntropy, Objective, Term
 from rightreasons.training.distributed import hold, launch_fabric
 from rightreasons.training.fit import Fit, fit
 from rightreasons.training.settings import DEFAULTS
@@ -221,6 +221,16 @@ class Stages:
                     f"but got {self.settings[name]!r}. Leave it out, or use another strategy."
                 )
 
+    def refuse_other_tasks(self, who: str, objective: Objective) -> None:
+        """Raise if the objective has another task than plain cross-entropy, which is replaced."""
+        for name, term in objective.terms.items():
+            if term.is_task and not _is_plain(term):
+                raise InvalidSettingError(
+                    f"Expected plain cross-entropy for {who}, which puts a task of its own in its "
+                    f"place, but got {name!r}. Use --recipe erm, or a penalty such as r3, without "
+                    "class weights; or another strategy."
+                )
+
     def _refuse_begun(self, name: str | None) -> None:
         if self.fits or self.folder is None or self.resume or name is None:
             return
@@ -272,3 +282,10 @@ def _write_rows(file: Any, num_rows: int, chunks: Iterable[NDArray[Any]]) -> Non
             np.lib.format.write_array_header_1_0(file, header)
             begun = True
         file.write(np.ascontiguousarray(chunk).tobytes())
+
+
+def _is_plain(term: nn.Module) -> bool:
+    """Whether a term is cross-entropy without settings."""
+    return (
+        isinstance(term, CrossEntropy) and term.class_weights is None and not term.label_smoothing
+    )

@@ -274,7 +274,7 @@ def _finish_epoch(training: Training) -> dict[str, Any]:
     row: dict[str, Any] = {
         "epoch": progress.epoch + 1,
         "updates": (progress.epoch + 1) * training.schedule.num_updates,
-        "lr": training.scheduler.get_last_lr()[0],
+        "lr": _current_rate(training),
         "parts": {n.removeprefix("parts/"): v for n, v in means.items() if n.startswith("parts/")},
         "weights": training.objective.weights,
         "pulls": progress.gradient_norms,
@@ -293,6 +293,14 @@ def _finish_epoch(training: Training) -> dict[str, Any]:
     progress.history.append(row)
     progress.next_epoch()
     return row
+
+
+def _current_rate(training: Training) -> float:
+    """The rate now; of the body's parameters alone, that which the head would have."""
+    rate = float(training.scheduler.get_last_lr()[0])
+    begun = training.optimizer.param_groups[0].get("initial_lr")
+    settings = training.settings
+    return rate * settings.lr / begun if begun and begun == settings.body_lr else rate
 
 
 def _finish(training: Training, masks: MaskFacts) -> Fit:

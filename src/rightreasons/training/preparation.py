@@ -45,6 +45,12 @@ def check_selection(select: Selection, validation: Dataset | None) -> None:
             "(--select none)."
         )
     prepare_metrics([chosen[0]], validation)
+    groups = validation.groups
+    if select == "worst_group" and groups is not None and not bool((groups >= 0).any()):
+        raise InvalidSettingError(
+            "Expected validation samples of known groups to select by 'worst_group', but all are "
+            "unknown. Name their groups, or use another selection (--select)."
+        )
 
 
 def prepare(

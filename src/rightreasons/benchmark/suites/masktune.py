@@ -81,8 +81,8 @@ def budgets(epochs: int) -> dict[str, Budget]:
             overrides={"epochs": epochs, "lr": 0.05},
             protocol=(
                 f"{before} before fine-tuning, to fit two cores; the paper has 100. The rate is "
-                "0.05: of one run each with 0.01 and 0.05, it was more accurate on validation data; "
-                "the test results of both were seen.",
+                "0.05: of one run each with 0.01 and 0.05, it was more accurate on validation "
+                "data; the test results of both were seen.",
             ),
         ),
         "paper": Budget(

@@ -121,8 +121,8 @@ PROTOCOL = (
     "few updates. This strength was settled by figures of ERM at test, before any guided "
     "run; candidates of guided methods were found in runs at seed 0 whose test results were seen.",
     "EfficientNet-Lite0 takes that shortcut less, so for it artefacts are six times as large. This "
-    "was settled after test results of ERM, R3 (margin) and the oracle at four times were seen, and "
-    "those of ERM and R3 (margin) at seed 0 with six times.",
+    "was settled after test results of ERM, R3 (margin) and the oracle at four times were seen, "
+    "and those of ERM and R3 (margin) at seed 0 with six times.",
     "Settings are chosen on validation data, which have the same shortcut: by the worst class "
     "after the masked pixels of another validation image were pasted over each (swap_accuracy "
     "with source pasted). It needs the masks of validation images, also where only 20 training "
