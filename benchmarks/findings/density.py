@@ -166,6 +166,17 @@ def values() -> dict[str, str]:
         },
         **at_other_seeds(),
         **{
+            f"{where}-{short}": percent(ours("density-table2", variant, method, "worst group"))
+            for where, variant in (("faces", "celeba"), ("birds", "waterbirds"))
+            for short, method in (
+                ("vanilla", "Vanilla"),
+                ("dro", "Group DRO"),
+                ("input", "InputGrad"),
+                ("density", "Density"),
+                ("sum", "Group DRO + Density"),
+            )
+        },
+        **{
             f"dro-{short}": percent(
                 ours("density-groups", "biased-mnist", method, "biased, worst group")
             )

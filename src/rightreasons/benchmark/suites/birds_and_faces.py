@@ -19,13 +19,11 @@ from rightreasons.benchmark.suite import (
 
 __all__ = ["density_table2", "masktune_celeba", "masktune_waterbirds"]
 
-NET = "resnet"
-SIDE = 48
+NET, SIDE, RATE = "resnet", 48, 1e-3
 BIRDS: Overrides = {"data": "waterbirds", "data_settings": {"size": SIDE}}
 FACES: Overrides = {"data": "celeba_hair", "data_settings": {"size": SIDE}}
 EPOCHS = {"waterbirds": 12, "celeba_hair": 5}
 
-RATE = 1e-3
 SLIM: Overrides = {
     "model": "resnet18",
     "model_settings": {"width": 0.25, "stem": "imagenet"},
@@ -122,11 +120,8 @@ FACES_PROTOCOL = (
     "sex; the paper has none.",
 )
 
-LAST: Overrides = {"select": "none"}
 WITHOUT_GROUPS: Mapping[str, Overrides] = {
-    "ERM": LAST,
-    "RandMask": LAST,
-    "DivDis": LAST,
+    **dict.fromkeys(("ERM", "RandMask", "DivDis"), {"select": "none"}),
     "MaskTune": {"select": "accuracy"},  # for the maps; fine-tuning goes on from the last weights
 }
 """Methods that the paper lists without groups in validation."""
@@ -234,8 +229,7 @@ PAPERS_REGULARISED = 1e-5
 
 def density_table2() -> Suite:
     """CelebA and Waterbirds: Group DRO and penalties of gradients (density's Table 2)."""
-    unpenalised = ("Vanilla", "Group DRO")
-    rates = {name: 1e-4 if name in unpenalised else PAPERS_REGULARISED for name in DENSITY}
+    rates = dict.fromkeys(DENSITY, PAPERS_REGULARISED) | {"Vanilla": 1e-4, "Group DRO": 1e-4}
     return make_suite(
         "yang2024regulating",
         "density-table2",
