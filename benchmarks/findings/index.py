@@ -463,10 +463,14 @@ def all_tables() -> str:
 
 def values() -> dict[str, str]:
     """Return every number of the page by its name."""
-    found = [entry.held for entry in entries()]
+    found = [entry.held for entry in entries() if entry.state != PICTURE]
     names = {"held-not": False, "held": True, "held-unknown": None}
     counts = {name: str(sum(one is kind for one in found)) for name, kind in names.items()}
-    return {"num-entries": str(len(found)), **counts}
+    return {
+        "num-entries": str(len(entries())),
+        "pictures": str(len(entries()) - len(found)),
+        **counts,
+    }
 
 
 TABLES = {"all": all_tables}
