@@ -66,27 +66,28 @@ METHODS = (
     Method(
         name="ATEX",
         overrides={"recipe": "atex"},
-        grid=make_grid(weight=(1.0, 8.0, 64.0)),
+        grid=make_grid(weight=(0.016, 0.125, 1.0)),
     ),
     Method(
         name="Hessian",
         overrides={"recipe": "hessian"},
-        grid=make_grid(weight=(6.4e-6, 5.12e-5, 4.096e-4)),
+        grid=make_grid(weight=(4.096e-4, 3.2768e-3, 2.62144e-2)),
     ),
     Method(
         name="l2",
         overrides={"recipe": "l2_alignment"},
-        grid=make_grid(weight=(0.08, 0.64, 5.12)),
+        grid=make_grid(weight=(5.12, 40.96, 327.68)),
     ),
     Method(
         name="l2 + cosine",
         overrides={"recipe": "alignment"},
-        grid=make_grid(weight=(16.0, 128.0, 1024.0), l2_weight=(0.08, 0.64, 5.12)),
+        grid=make_grid(weight=(128.0, 1024.0, 8192.0), l2_weight=(0.64, 5.12, 40.96)),
     ),
 )
 """The random step of l2 alignment has variance 8e-5, by which its weights are Hessian's here.
 
-Weights begin at what a former grid chose, its largest, and grow by eight until accuracy falls.
+Weights grow by eight. Former grids ended at weights whose accuracy was above CE's; ATEX's began at
+weights that were all below the floor.
 """
 
 FLOOR = 0.375
