@@ -66,7 +66,7 @@ METHODS = (
     Method(
         name="ATEX",
         overrides={"recipe": "atex"},
-        grid=make_grid(weight=(0.016, 0.125, 1.0)),
+        grid=make_grid(weight=(0.125, 1.0, 8.0)),
     ),
     Method(
         name="Hessian",
@@ -76,18 +76,17 @@ METHODS = (
     Method(
         name="l2",
         overrides={"recipe": "l2_alignment"},
-        grid=make_grid(weight=(5.12, 40.96, 327.68)),
+        grid=make_grid(weight=(0.64, 5.12, 40.96)),
     ),
     Method(
         name="l2 + cosine",
         overrides={"recipe": "alignment"},
-        grid=make_grid(weight=(128.0, 1024.0, 8192.0), l2_weight=(0.64, 5.12, 40.96)),
+        grid=make_grid(weight=(16.0, 128.0, 1024.0), l2_weight=(0.08, 0.64, 5.12)),
     ),
 )
 """The random step of l2 alignment has variance 8e-5, by which its weights are Hessian's here.
 
-Weights grow by eight. Former grids ended at weights whose accuracy was above CE's; ATEX's began at
-weights that were all below the floor.
+Weights grow by eight. Former grids ended at weights whose accuracy was above CE's.
 """
 
 FLOOR = 0.375
