@@ -194,9 +194,8 @@ def test_costs_keep_to_their_bounds():
 
 
 CLAIMS = [  # each is a comparison of means, from the smallest to the largest
-    ("alignment-table1", "lenet", "RPS-Grad", ("CE only", "l2 + cosine")),
-    ("alignment-table1", "lenet", "RPS-Grad", ("l2", "l2 + cosine")),
-    ("alignment-table1", "lenet", "RPS-Grad", ("Hessian", "l2 + cosine")),
+    ("alignment-table1", "lenet", "RPS-Grad", ("CE only", "l2 + cosine", "l2", "Hessian")),
+    ("alignment-table1", "lenet", "A-Ins-Grad", ("CE only", "l2", "Hessian", "l2 + cosine")),
     *(
         ("density-table1", "block-mnist", measure, ("Density (log-sum-exp)", "InputGrad"))
         for measure in ("PGD-20 linf 0.1", "accuracy")

@@ -32,8 +32,30 @@ def values() -> dict[str, str]:
         **{
             f"{name}-{short}": f"{get(SUITE, NET, method, 'RPS-Grad'):.3f}"
             for name, get in (("rps", ours), ("paper-rps", paper))
-            for short, method in (("ce", PLAIN), ("hessian", "Hessian"), ("best", BEST))
+            for short, method in (
+                ("ce", PLAIN),
+                ("hessian", "Hessian"),
+                ("l2", "l2"),
+                ("best", BEST),
+            )
         },
+        **{
+            f"{name}-{short}": percent(mean(method, f"{column}-{kind}"))
+            for name, column, kind in (
+                ("ins-grad", "Ins", "Grad"),
+                ("ins-xgrad", "Ins", "xGrad"),
+                ("ains-grad", "A-Ins", "Grad"),
+            )
+            for short, method in (
+                ("ce", PLAIN),
+                ("hessian", "Hessian"),
+                ("l2", "l2"),
+                ("best", BEST),
+            )
+            if column == "A-Ins" or short == "ce"
+        },
+        "paper-ins-grad": percent(paper(SUITE, NET, PLAIN, "Ins-Grad")),
+        "paper-ins-xgrad": percent(paper(SUITE, NET, PLAIN, "Ins-xGrad")),
         "rps-gain": f"{mean(BEST, 'RPS-Grad') - mean(PLAIN, 'RPS-Grad'):.3f}",
         "accuracy-ce": percent(mean(PLAIN, "accuracy")),
         "accuracy-best": percent(mean(BEST, "accuracy")),

@@ -327,6 +327,14 @@ def entries() -> list[Entry]:
             ours=lambda: insertion(ours),
             theirs=lambda: insertion(paper),
         ),
+        Entry(
+            "Alignment, Table 1, LeNet, Adv-Insertion",
+            "l2 + cosine has the highest Adv-Insertion-Grad",
+            "alignment-table1",
+            **compare(
+                "alignment-table1", "lenet", "A-Ins-Grad", BEST, ("l2", "Hessian", "CE only")
+            ),
+        ),
         Entry("Alignment, Table 1, ResNet-18", "The same", status=OPEN),
         Entry("Alignment, Table 1, ImageNet-100", "The same", status=ELSEWHERE),
         *(
