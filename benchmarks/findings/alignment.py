@@ -39,6 +39,7 @@ def values() -> dict[str, str]:
                 ("best", BEST),
             )
         },
+        "rps-atex": f"{mean('ATEX', 'RPS-Grad'):.3f}",
         **{
             f"{name}-{short}": percent(mean(method, f"{column}-{kind}"))
             for name, column, kind in (
