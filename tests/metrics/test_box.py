@@ -365,3 +365,30 @@ def test_an_attack_that_finds_more_than_was_proved_is_an_error(monkeypatch, kind
     words = f"Expected an attack to find no larger {what} than was proved, but `{kind.name}` found"
     with pytest.raises(CertificateError, match=words):
         measure(metric, net, batch)
+
+
+def test_what_single_precision_rounds_is_measured_again_in_double(monkeypatch):
+    """A sure prediction is rounded to 1, by more than the bound of its small gradient."""
+    net, batch = change_net(0).float(), change_batch(0).to(torch.float32)
+    metric, measured = prepared(GradientFragility, batch, epsilon=0.5), []
+    search, gradient_box = GradientFragility._search, MaskedFeatures.gradient_box
+
+    def rounded(self, probe):
+        measured.append((probe.features.dtype, len(probe.batch)))
+        found = search(self, probe)
+        is_first = (torch.arange(len(probe.batch)) == 0)[:, None]
+        error = 1e3 if probe.features.dtype == torch.float32 else 0.0
+        return Interval(found.lower, found.upper + error * is_first)
+
+    monkeypatch.setattr(GradientFragility, "_search", rounded)
+    rows = measure(metric, net, batch)
+    assert measured == [(torch.float32, len(batch)), (torch.float64, 1), (torch.float64, 1)]
+    assert bool((rows["attack"] > rows["proved"])[0])
+
+    def too_small(self, interval, target):
+        logits, gradient = gradient_box(self, interval, target)
+        return logits, Box(0.01 * gradient.center, 0.01 * gradient.radius)
+
+    monkeypatch.setattr(MaskedFeatures, "gradient_box", too_small)
+    with pytest.raises(CertificateError, match="no larger width of the gradient than was proved"):
+        measure(metric, net, batch)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from rightreasons.attacks import GradientSize, climb
 from rightreasons.bounds import refuse_jumps
 from rightreasons.core.checks import check_flag, check_integer, positive_float
 from rightreasons.core.memory import Work
+from rightreasons.core.model_modes import innermost
 from rightreasons.core.rng import sample_noise
 from rightreasons.datasets.dataset import Dataset
 from rightreasons.errors import CertificateError, InvalidBatchError
@@ -81,18 +83,27 @@ class BoxMetric(Metric):
         return masked.box(self.epsilon, self._valid_range)
 
     def _refuse_less_than_found(
-        self, what: str, proved: Tensor, found: Tensor, *, size: Tensor
+        self, what: str, proved: Tensor, found: Tensor, *, size: Tensor, probe: Probe
     ) -> None:
         """Raise if an attack found more than was proved, by more than rounding explains.
+
+        In single precision a sure prediction is rounded to 1, by more than its gradient may
+        measure. So samples beyond the bound are measured again in double precision.
 
         Args:
             what: What is bounded.
             proved: The bounds, ``(N,)``.
             found: What an attack found, ``(N,)``.
             size: Magnitude of the numbers whose rounding counts, ``(N,)``.
+            probe: The samples.
         """
         beyond = found > proved + ROUNDING * (proved.abs() + size + 1e-6)
-        if bool(beyond.any()):
+        if bool(beyond.any()) and probe.features.dtype != torch.float64:
+            double_model = copy.deepcopy(innermost(probe.model)).double()
+            batch = probe.batch[beyond].to(torch.float64)
+            settings: dict[str, Any] = {"needs_gradient": "inside", "create_graph": False}
+            self.measure(Probe.at_test_time(double_model, batch, **settings))
+        elif bool(beyond.any()):
             first = int(beyond.nonzero()[0])
             raise CertificateError(
                 f"Expected an attack to find no larger {what} than was proved, but `{self.name}` "
@@ -151,7 +162,7 @@ class CertifiedChange(BoxMetric):
         moved = torch.where(reach == 0, 0.0, reach * steepest).double()
         proved, attack = moved.sum(dim=1), self._largest_change(probe, box)
         nominal = self.target(probe.logits, masked.y).detach().abs().double()
-        self._refuse_less_than_found("change", proved, attack, size=nominal)
+        self._refuse_less_than_found("change", proved, attack, size=nominal, probe=probe)
         return {
             "counts": probe.mask.flatten(1).any(dim=1),
             "proved": proved,
@@ -269,7 +280,8 @@ class GradientFragility(BoxMetric):
         size = _columns("size", mask, widest)["size_max"]
         for name in ("", "_max"):
             found, proved = rows[f"attack{name}"], rows[f"proved{name}"]
-            self._refuse_less_than_found("width of the gradient", proved, found, size=size)
+            what = "width of the gradient"
+            self._refuse_less_than_found(what, proved, found, size=size, probe=probe)
         if self.core:
             batch = probe.batch.replace(mask=1 - probe.mask)
             core = Probe.at_test_time(

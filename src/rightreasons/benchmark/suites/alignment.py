@@ -117,8 +117,8 @@ PROTOCOL = (
     "which is also the blank image of Insertion.",
     "Adam's weight decay is 4e-5 for every method, as in the paper; CE's candidates are larger "
     "ones, since it has no penalty.",
-    "Weights of former tables were the largest of their grids. These end where accuracy falls below "
-    "the one asked for, but for Hessian, whose accuracy grows with its weight; no weight of ATEX "
+    "Weights of former tables were the largest of their grids. These end where accuracy falls "
+    "below the one asked for, but for Hessian, whose accuracy grows with its weight; none of ATEX "
     "reaches it.",
     "ATEX is its own teacher, without the paper's distillation. IGA is left out: an update costs "
     "thirty of CE.",
